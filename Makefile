@@ -1,0 +1,40 @@
+# Every target sets up what it needs, once: a fresh machine with Python and make is enough.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: demo test lint format lock clean
+
+demo: $(READY)
+	$(BIN)/pairlog demo
+
+test: $(READY)
+	$(PYTEST) -n auto --dist worksteal -m "not slow"
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# The lock holds hashes and no address; uv itself is installed from it first, because it is faster than pip by far.
+$(READY): requirements.lock pyproject.toml
+	$(PYTHON) -m venv --clear $(VENV)
+	awk '/^[a-z]/ {keep = /^uv==/} keep' requirements.lock > $(VENV)/uv.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(VENV)/uv.txt
+	$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	touch $@
+
+lock: $(READY)
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-header --group build --group lint --group test pyproject.toml --output-file requirements.lock
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .import_linter_cache .hypothesis
