@@ -1,0 +1,76 @@
+"""Time, waiting and unique names: the only module that touches the outside world's entropy.
+
+Everything else takes a `Clock`, so that a test decides what time it is.
+"""
+
+import secrets
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What a worker needs to know about time."""
+
+    def now(self) -> datetime:
+        """Return the wall-clock time in UTC; advisory, never used for ordering."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds that never run backwards."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...
+
+    def nonce(self) -> str:
+        """Return 32 fresh hex digits."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clock."""
+
+    def now(self) -> datetime:
+        """Return the wall-clock time in UTC."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Return seconds that never run backwards."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
+    def nonce(self) -> str:
+        """Return 32 fresh hex digits."""
+        return secrets.token_hex(16)
+
+
+class FixedClock:
+    """A clock that moves only when told to: for tests and simulations."""
+
+    def __init__(self, start: datetime, *, seed: int = 0) -> None:
+        self._now = start
+        self._elapsed = 0.0
+        self._names = seed << 64
+
+    def now(self) -> datetime:
+        """Return the time it was set to."""
+        return self._now
+
+    def monotonic(self) -> float:
+        """Return the seconds slept so far."""
+        return self._elapsed
+
+    def sleep(self, seconds: float) -> None:
+        """Move on by `seconds` at once."""
+        self._elapsed += seconds
+        self._now = datetime.fromtimestamp(self._now.timestamp() + seconds, UTC)
+
+    def nonce(self) -> str:
+        """Return the next of a fixed sequence of names."""
+        self._names += 1
+        return f"{self._names:032x}"

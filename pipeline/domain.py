@@ -1,0 +1,195 @@
+"""The things Pairlog talks about, as values without behaviour that touches the world.
+
+What a person writes is in `experiment`, what happened is in `events`.
+"""
+
+import re
+from typing import Literal
+
+import msgspec
+
+from pipeline.ids import Digest, ExperimentName, RunId, SampleId, digest_of
+
+Direction = Literal["forward", "reverse"]
+Answer = Literal["tag", "json"]
+Mode = Literal["batch", "live"]
+Outcome = Literal["first", "second", "tie"]
+
+Status = Literal["ok", "unparsed", "refused", "truncated", "errored", "expired", "missing", "cancelled"]
+STATUSES: tuple[Status, ...] = (
+    "ok", "unparsed", "refused", "truncated", "errored", "expired", "missing", "cancelled",
+)  # fmt: skip
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True):
+    """One text to be judged."""
+
+    sample_id: SampleId
+    text: str
+    group: str | None = None
+    contestant: str | None = None
+    context: str | None = None
+    criterion: str | None = None
+
+
+class Criterion(msgspec.Struct, frozen=True, kw_only=True):
+    """What the judge is to look at."""
+
+    name: str
+    description: str
+
+
+class Template(msgspec.Struct, frozen=True, kw_only=True):
+    """The words of a question, with placeholders."""
+
+    name: str
+    text: str
+
+
+class Tags(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What stands around the answer in tag mode."""
+
+    prefix: str = "<BETTER_SAMPLE>"
+    suffix: str = "</BETTER_SAMPLE>"
+
+
+class Judge(msgspec.Struct, frozen=True, kw_only=True):
+    """A model at a provider with the settings that shape its answers."""
+
+    provider: str
+    model: str
+    reasoning: str = "default"
+    mode: Mode = "batch"
+    answer: Answer = "tag"
+    endpoint: str | None = None
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+
+
+class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """One cell of the grid, frozen: whatever shapes a request of the run stands here."""
+
+    run_id: RunId
+    task: str
+    task_version: int
+    template: Template
+    criterion: Criterion
+    tags: Tags
+    ties: bool
+    judge: Judge
+    direction: Direction
+    repeat: int
+    samples: Digest
+    pairs: Digest
+    requests: int
+    share: float = 1.0
+    seed: int = 0
+
+    def digest(self) -> Digest:
+        """Return the name of this configuration, part of every request id."""
+        return digest_of(self)
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How much fits into one batch."""
+
+    max_requests: int
+    max_bytes: int
+
+
+FrameSlot = Literal["request_id", "prompt"]
+
+
+class Frame(msgspec.Struct, frozen=True, kw_only=True):
+    """A provider's request line with two gaps: encoded once, filled by joining bytes."""
+
+    texts: tuple[bytes, ...]
+    slots: tuple[FrameSlot, ...]
+
+    @classmethod
+    def of(cls, line: object) -> "Frame":
+        """Return the frame of a line that holds `REQUEST_ID` and `PROMPT` where ours are to stand."""
+        texts, slots, rest = [], [], msgspec.json.encode(line)
+        while match := _GAP.search(rest):
+            texts.append(rest[: match.start()])
+            slots.append(_GAPS[match[0]])
+            rest = rest[match.end() :]
+        return cls(texts=(*texts, rest), slots=tuple(slots))
+
+
+REQUEST_ID = "\u241epairlog request id\u241e"
+PROMPT = "\u241epairlog prompt\u241e"
+_GAPS: dict[bytes, FrameSlot] = {REQUEST_ID.encode(): "request_id", PROMPT.encode(): "prompt"}
+_GAP = re.compile(b"|".join(_GAPS))
+
+
+class Tokens(msgspec.Struct, frozen=True, kw_only=True):
+    """What an answer used: input includes cached, output includes reasoning, on every provider."""
+
+    input: int | None = None
+    cached: int | None = None
+    output: int | None = None
+    reasoning: int | None = None
+
+
+class Output(msgspec.Struct, frozen=True, kw_only=True):
+    """What came back for one request, before anyone read an answer in it.
+
+    `again` says that the provider, not the request, was at fault: it may be sent again.
+    """
+
+    request_id: str
+    status: Literal["answered", "refused", "truncated", "errored", "expired", "cancelled"]
+    content: str | None = None
+    thoughts: str | None = None
+    finish_reason: str | None = None
+    returned_model: str | None = None
+    tokens: Tokens = Tokens()
+    reason: str | None = None
+    again: bool = False
+    judged_at: float | None = None
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """How the requests of something ended; `planned` is always the sum of the others."""
+
+    planned: int = 0
+    ok: int = 0
+    unparsed: int = 0
+    refused: int = 0
+    truncated: int = 0
+    errored: int = 0
+    expired: int = 0
+    missing: int = 0
+    cancelled: int = 0
+
+    @property
+    def ended(self) -> int:
+        """How many requests reached an end."""
+        return sum(getattr(self, status) for status in STATUSES)
+
+    @property
+    def open(self) -> int:
+        """How many requests have not reached an end."""
+        return self.planned - self.ended
+
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
+
+    def as_dict(self) -> dict[str, int]:
+        """Return the conservation row: planned, each status, open."""
+        return {**msgspec.structs.asdict(self), "open": self.open}
+
+
+class Experiment(msgspec.Struct, frozen=True, kw_only=True):
+    """A frozen experiment: everything a worker without the file needs."""
+
+    name: ExperimentName
+    samples: Digest
+    pairs: Digest
+    attempts: int
+    max_requests: int | None
+    max_bytes: int | None
+    segments: int | None
+    runs: tuple[RunConfig, ...]
+    schema: int = 1
