@@ -1,0 +1,287 @@
+"""What can happen to a run: facts in the past tense, kept for ever in commits.
+
+Events carry ids, counts, keys and digests, never texts or secrets. A new field has a default; a field is never
+renamed or retyped, a tag never reused: every past shape must go on decoding (tests/golden).
+"""
+
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from pipeline.domain import Counts
+from pipeline.errors import CorruptObjectError
+from pipeline.ids import BatchId, Digest, ExperimentName, RunId, digest
+
+SCHEMA = 1
+
+Fault = Literal["content", "account", "rate"]
+End = Literal["completed", "expired", "cancelled", "failed"]
+
+
+class Segment(msgspec.Struct, frozen=True, kw_only=True):
+    """A fixed slice of a run's requests: `requests` of them from position `start` on."""
+
+    start: int
+    requests: int
+    bytes: int
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """One raw object of what came back, with the digest and size of its bytes before compression."""
+
+    name: str
+    key: str
+    digest: Digest
+    bytes: int
+
+
+class LineFault(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of the input that the provider named when it failed a batch; `line` counts from 1."""
+
+    line: int | None
+    reason: str
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
+    """A fact about a run."""
+
+
+class RunPlanned(Event, frozen=True, kw_only=True, tag="run-planned"):
+    """The run's requests and slices are fixed.
+
+    `asked` says what a person asked for: every run of the frozen experiment, or only slices named one by one.
+    """
+
+    experiment: ExperimentName
+    experiment_digest: Digest
+    run_digest: Digest
+    requests: int
+    attempts: int
+    segments: tuple[Segment, ...]
+    asked: Literal["experiment", "segments"] = "experiment"
+
+
+class BatchPlanned(Event, frozen=True, kw_only=True, tag="batch-planned"):
+    """A slice, or what got no answer in the batch `after`, is to be sent.
+
+    `send` is the how-manieth sending of these requests this is.
+    """
+
+    batch_id: BatchId
+    segment: int
+    send: int
+    requests: int
+    after: BatchId | None = None
+
+
+class InputStored(Event, frozen=True, kw_only=True, tag="input-stored"):
+    """What will be sent lies in the store, byte for byte; digest and size are those of the bare lines."""
+
+    batch_id: BatchId
+    key: str
+    digest: Digest
+    bytes: int
+    requests: int
+
+
+class AttemptOpened(Event, frozen=True, kw_only=True, tag="attempt-opened"):
+    """Its author, and nobody else, may now try once to create the batch under `batch_key`."""
+
+    batch_id: BatchId
+    attempt: int
+    batch_key: str
+    account: str | None = None
+
+
+class FileUploaded(Event, frozen=True, kw_only=True, tag="file-uploaded"):
+    """The provider holds the input under its own name."""
+
+    batch_id: BatchId
+    attempt: int
+    file_id: str
+
+
+class Submitted(Event, frozen=True, kw_only=True, tag="submitted"):
+    """The provider took the batch and gave it its own id."""
+
+    batch_id: BatchId
+    attempt: int
+    remote_id: str
+
+
+class Uncertain(Event, frozen=True, kw_only=True, tag="uncertain"):
+    """Whether the provider has the batch is not known; it was looked for and not seen yet."""
+
+    batch_id: BatchId
+    attempt: int
+    reason: str
+
+
+class Adopted(Event, frozen=True, kw_only=True, tag="adopted"):
+    """The batch of an uncertain attempt was found at the provider."""
+
+    batch_id: BatchId
+    attempt: int
+    remote_id: str
+    reason: str | None = None
+
+
+class Voided(Event, frozen=True, kw_only=True, tag="voided"):
+    """The attempt made no batch; another may be opened."""
+
+    batch_id: BatchId
+    attempt: int
+    reason: str
+
+
+class Held(Event, frozen=True, kw_only=True, tag="held"):
+    """A person must decide."""
+
+    batch_id: BatchId
+    attempt: int
+    reason: str
+
+
+class Refused(Event, frozen=True, kw_only=True, tag="refused"):
+    """The provider refused to make the batch.
+
+    A fault of the content ends its requests; a fault of the account or the rate burns no attempt.
+    """
+
+    batch_id: BatchId
+    attempt: int
+    fault: Fault
+    reason: str
+    code: str | None = None
+    not_before: datetime | None = None
+    needs_person: bool = False
+
+
+class StatusChanged(Event, frozen=True, kw_only=True, tag="status-changed"):
+    """The provider calls the batch something else than before."""
+
+    batch_id: BatchId
+    status: str
+    running: bool = True
+
+
+class CancelAsked(Event, frozen=True, kw_only=True, tag="cancel-asked"):
+    """A person wants no more of these batches; what was answered is kept."""
+
+    batch_ids: tuple[BatchId, ...]
+
+
+class Ended(Event, frozen=True, kw_only=True, tag="ended"):
+    """The batch is over at the provider; `parts` are what can be fetched, under the provider's names.
+
+    A batch that failed for a reason of the account is sent again without burning an attempt: its `fault` says so.
+    """
+
+    batch_id: BatchId
+    end: End
+    status: str
+    parts: dict[str, str] = {}
+    faults: tuple[LineFault, ...] = ()
+    fault: Fault | None = None
+    not_before: datetime | None = None
+
+
+class OutputsStored(Event, frozen=True, kw_only=True, tag="outputs-stored"):
+    """What came back lies in the store, byte for byte, before anything read it."""
+
+    batch_id: BatchId
+    attempt: int
+    parts: tuple[Part, ...]
+
+
+class RowsPublished(Event, frozen=True, kw_only=True, tag="rows-published"):
+    """The rows of the requests that ended in this batch can be read; `again` requests have no row yet."""
+
+    batch_id: BatchId
+    key: str | None
+    digest: Digest | None
+    counts: Counts
+    again: int = 0
+    damaged: int = 0
+    foreign: int = 0
+    doubled: int = 0
+
+
+AnyEvent = (
+    RunPlanned
+    | BatchPlanned
+    | InputStored
+    | AttemptOpened
+    | FileUploaded
+    | Submitted
+    | Uncertain
+    | Adopted
+    | Voided
+    | Held
+    | Refused
+    | StatusChanged
+    | CancelAsked
+    | Ended
+    | OutputsStored
+    | RowsPublished
+)
+
+
+class Commit(msgspec.Struct, frozen=True, kw_only=True):
+    """One object of a log: events applied together, chained to the object before by its digest."""
+
+    commit_id: str
+    run_id: RunId
+    seq: int
+    writer: str
+    at: datetime
+    prev: Digest | None
+    events: tuple[AnyEvent, ...]
+    epoch: int = 0
+    schema: int = SCHEMA
+
+
+class _Header(msgspec.Struct, frozen=True):
+    """As much of a commit as any version can read."""
+
+    schema: int
+    events: tuple[dict[str, object], ...] = ()
+
+
+_commits = msgspec.json.Decoder(Commit)
+_headers = msgspec.json.Decoder(_Header)
+_encoder = msgspec.json.Encoder()
+_SUM = len(',"sum":""}') + 64
+_NEWER = "written by a newer version of pairlog; upgrade this one"
+_TAGS = {kind.__struct_config__.tag for kind in AnyEvent.__args__}
+
+
+def encode_commit(commit: Commit) -> bytes:
+    """Return the bytes of the commit's object: JSON whose last member is the digest of everything before it."""
+    body = _encoder.encode(commit)[:-1]
+    return b'%b,"sum":"%b"}' % (body, digest(body).encode())
+
+
+def decode_commit(body: bytes, *, key: str) -> Commit:
+    """Return the commit, or raise CorruptObjectError that names the object."""
+    if digest(body[:-_SUM]).encode() != body[-66:-2]:
+        raise CorruptObjectError(f"{key}: its bytes were changed or cut; restore this object from a backup")
+    try:
+        commit = _commits.decode(body)
+    except msgspec.DecodeError as error:
+        raise CorruptObjectError(f"{key}: {_why_not(body)} ({error})") from error
+    if commit.schema > SCHEMA:
+        raise CorruptObjectError(f"{key}: {_NEWER} (schema {commit.schema})")
+    return commit
+
+
+def _why_not(body: bytes) -> str:
+    try:
+        header = _headers.decode(body)
+    except msgspec.DecodeError:
+        return "is not a commit; restore this object from a backup"
+    unknown = {event.get("type") for event in header.events} - _TAGS
+    if header.schema > SCHEMA or unknown:
+        return _NEWER
+    return "does not hold what a commit must hold; restore this object from a backup"

@@ -1,0 +1,275 @@
+"""The state of a run, folded from its commits: pure, total, and the only way to a state."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Literal, assert_never
+
+import msgspec
+from msgspec.structs import replace
+
+from pipeline.domain import Counts
+from pipeline.events import (
+    Adopted,
+    AnyEvent,
+    AttemptOpened,
+    BatchPlanned,
+    CancelAsked,
+    Commit,
+    End,
+    Ended,
+    Fault,
+    FileUploaded,
+    Held,
+    InputStored,
+    LineFault,
+    OutputsStored,
+    Part,
+    Refused,
+    RowsPublished,
+    RunPlanned,
+    StatusChanged,
+    Submitted,
+    Uncertain,
+    Voided,
+)
+from pipeline.ids import BatchId, RunId
+
+Phase = Literal[
+    "planned", "prepared", "submitting", "uncertain", "submitted", "running", "ended", "stored", "published",
+    "refused", "voided", "cancelled", "held",
+]  # fmt: skip
+
+NOT_SENT: frozenset[Phase] = frozenset({"planned", "prepared", "voided", "refused"})
+AT_PROVIDER: frozenset[Phase] = frozenset({"submitted", "running"})
+UNSETTLED: frozenset[Phase] = frozenset({"submitting", "uncertain", "held"})
+
+
+class BatchState(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known about one batch."""
+
+    batch_id: BatchId
+    segment: int
+    send: int
+    requests: int
+    after: BatchId | None
+    phase: Phase = "planned"
+    input: InputStored | None = None
+    attempt: int = 0
+    batch_key: str | None = None
+    writer: str | None = None
+    opened_at: datetime | None = None
+    uncertain_at: datetime | None = None
+    file_id: str | None = None
+    remote_id: str | None = None
+    remote_status: str | None = None
+    status_at: datetime | None = None
+    submitted_at: datetime | None = None
+    end: End | None = None
+    ended_at: datetime | None = None
+    remote_parts: dict[str, str] = {}
+    faults: tuple[LineFault, ...] = ()
+    fault: Fault | None = None
+    needs_person: bool = False
+    not_before: datetime | None = None
+    parts: tuple[Part, ...] = ()
+    cancel_asked: bool = False
+    counts: Counts = Counts()
+    again: int = 0
+    rows: RowsPublished | None = None
+    note: str | None = None
+    superseded: tuple[str, ...] = ()
+
+
+class RunState(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known about one run after its commits so far."""
+
+    run_id: RunId
+    plan: RunPlanned | None = None
+    batches: dict[BatchId, BatchState] = {}
+    commits: int = 0
+    epoch: int = 0
+    stale: int = 0
+
+    @property
+    def counts(self) -> Counts:
+        """How the run's requests ended."""
+        planned = Counts(planned=self.plan.requests if self.plan else 0)
+        return sum((replace(batch.counts, planned=0) for batch in self.batches.values()), planned)
+
+
+def fold(state: RunState, commits: Iterable[Commit]) -> RunState:
+    """Return the state after the commits; one from a writer that had lost its epoch changes nothing."""
+    batches = dict(state.batches)
+    plan, number, epoch, stale = state.plan, state.commits, state.epoch, state.stale
+    for commit in commits:
+        number += 1
+        if commit.epoch < epoch:
+            stale += 1
+            continue
+        epoch = commit.epoch
+        for event in commit.events:
+            if isinstance(event, RunPlanned):
+                plan = plan or event
+            else:
+                _apply(batches, event, commit)
+    return replace(state, batches=batches, plan=plan, commits=number, epoch=epoch, stale=stale)
+
+
+def _apply(batches: dict[BatchId, BatchState], event: AnyEvent, commit: Commit) -> None:
+    match event:
+        case BatchPlanned(batch_id=batch_id):
+            batches.setdefault(batch_id, _planned(event))
+        case CancelAsked(batch_ids=batch_ids):
+            for batch_id in batch_ids:
+                if batch_id in batches:
+                    batches[batch_id] = _cancel_asked(batches[batch_id])
+        case RunPlanned():
+            pass
+        case _:
+            batch = batches.get(event.batch_id)
+            if batch is not None and batch.phase != "published":
+                batches[event.batch_id] = _evolve(batch, event, commit)
+
+
+def _planned(event: BatchPlanned) -> BatchState:
+    return BatchState(
+        batch_id=event.batch_id,
+        segment=event.segment,
+        send=event.send,
+        requests=event.requests,
+        after=event.after,
+        counts=Counts(planned=event.requests),
+    )
+
+
+def _cancel_asked(batch: BatchState) -> BatchState:
+    if batch.phase in NOT_SENT:
+        return replace(batch, phase="cancelled", cancel_asked=True, note="cancelled before it was sent")
+    return replace(batch, cancel_asked=batch.phase not in {"published", "cancelled"})
+
+
+BatchEvent = (
+    InputStored | AttemptOpened | FileUploaded | Submitted | Uncertain | Adopted | Voided | Held | Refused
+    | StatusChanged | Ended | OutputsStored | RowsPublished
+)  # fmt: skip
+
+
+def _evolve(batch: BatchState, event: BatchEvent, commit: Commit) -> BatchState:
+    match event:
+        case InputStored():
+            return replace(batch, input=event, phase="prepared") if batch.phase == "planned" else batch
+        case AttemptOpened():
+            return _opened(batch, event, commit)
+        case StatusChanged(status=status, running=running):
+            if batch.phase not in AT_PROVIDER:
+                return batch
+            phase: Phase = "running" if running else "submitted"
+            return replace(batch, remote_status=status, status_at=commit.at, phase=phase)
+        case Ended():
+            return _ended(batch, event, commit)
+        case OutputsStored(parts=parts):
+            return replace(batch, parts=parts, phase="stored") if batch.phase == "ended" else batch
+        case RowsPublished(counts=counts, again=again):
+            return replace(batch, counts=counts, again=again, rows=event, phase="published")
+        case FileUploaded() | Submitted() | Uncertain() | Adopted() | Voided() | Held() | Refused():
+            if event.attempt != batch.attempt:
+                return _superseded(batch, event)
+            return _attempted(batch, event, commit)
+        case _:
+            assert_never(event)
+
+
+def _opened(batch: BatchState, event: AttemptOpened, commit: Commit) -> BatchState:
+    if batch.phase not in NOT_SENT or event.attempt != batch.attempt + 1:
+        return batch
+    return replace(
+        batch,
+        phase="submitting",
+        attempt=event.attempt,
+        batch_key=event.batch_key,
+        writer=commit.writer,
+        opened_at=commit.at,
+        uncertain_at=None,
+        file_id=None,
+        fault=None,
+        needs_person=False,
+        not_before=None,
+        note=None,
+    )
+
+
+def _ended(batch: BatchState, event: Ended, commit: Commit) -> BatchState:
+    if batch.phase not in AT_PROVIDER:
+        return batch
+    if event.fault in {"account", "rate"}:
+        reason = event.faults[0].reason if event.faults else event.status
+        return replace(
+            batch,
+            phase="cancelled" if batch.cancel_asked else "refused",
+            remote_id=None,
+            remote_status=event.status,
+            superseded=(*batch.superseded, batch.remote_id or ""),
+            fault=event.fault,
+            not_before=event.not_before,
+            note=reason,
+        )
+    return replace(
+        batch,
+        phase="ended",
+        end=event.end,
+        ended_at=commit.at,
+        remote_status=event.status,
+        remote_parts=event.parts,
+        faults=event.faults,
+    )
+
+
+AttemptEvent = FileUploaded | Submitted | Uncertain | Adopted | Voided | Held | Refused
+
+
+def _attempted(batch: BatchState, event: AttemptEvent, commit: Commit) -> BatchState:
+    if isinstance(event, Held) and batch.phase in AT_PROVIDER | {"ended"}:
+        return replace(batch, phase="held", note=event.reason)
+    if batch.phase not in UNSETTLED:
+        return batch
+    match event:
+        case FileUploaded(file_id=file_id):
+            return replace(batch, file_id=file_id)
+        case Submitted(remote_id=remote_id) | Adopted(remote_id=remote_id):
+            return replace(
+                batch,
+                phase="submitted",
+                remote_id=remote_id,
+                submitted_at=commit.at,
+                uncertain_at=None,
+                note=None,
+            )
+        case Uncertain(reason=reason):
+            since = batch.uncertain_at or commit.at
+            return replace(batch, phase="uncertain", uncertain_at=since, note=reason)
+        case Held(reason=reason):
+            return replace(batch, phase="held", note=reason)
+        case Voided(reason=reason):
+            return replace(batch, phase="cancelled" if batch.cancel_asked else "voided", note=reason)
+        case Refused(fault=fault, reason=reason):
+            return replace(
+                batch,
+                phase="cancelled" if batch.cancel_asked else "refused",
+                fault=fault,
+                needs_person=event.needs_person,
+                not_before=event.not_before,
+                note=reason,
+            )
+        case _:
+            assert_never(event)
+
+
+def _superseded(batch: BatchState, event: AttemptEvent) -> BatchState:
+    """Keep the name of a batch that turned up for an attempt which is no longer the last."""
+    match event:
+        case Submitted(remote_id=remote_id) | Adopted(remote_id=remote_id) if (
+            remote_id not in batch.superseded and remote_id != batch.remote_id
+        ):
+            return replace(batch, superseded=(*batch.superseded, remote_id))
+        case _:
+            return batch
