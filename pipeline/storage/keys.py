@@ -1,0 +1,78 @@
+"""Every object key of a store is built and recognised here; nobody else formats a path."""
+
+import re
+
+from pipeline.errors import StoreError
+from pipeline.ids import BatchId, Digest, ExperimentName, RunId
+
+STORE = "pairlog.json"
+LOG = "log"
+EXPERIMENTS = "experiments"
+COMPARISONS = "comparisons"
+
+_SEQUENCE = re.compile(r"(\d{20})\.json")
+_SAFE = re.compile(r"[A-Za-z0-9._=-]{1,255}")
+
+
+def commit(run_id: RunId, seq: int) -> str:
+    """Return the key of a run's commit number `seq`."""
+    return f"{log(run_id)}/{seq:020d}.json"
+
+
+def log(run_id: RunId) -> str:
+    """Return the folder of a run's log."""
+    return f"{LOG}/{run_id}"
+
+
+def commit_seq(key: str) -> int | None:
+    """Return the number of a commit's key, or None for a stray object."""
+    match = _SEQUENCE.fullmatch(key.rpartition("/")[2])
+    return int(match[1]) if match else None
+
+
+def experiment(name: ExperimentName, digest: Digest) -> str:
+    """Return the key of a frozen experiment."""
+    return f"{EXPERIMENTS}/{name}/{digest}.json"
+
+
+def samples(name: ExperimentName, digest: Digest) -> str:
+    """Return the key of an experiment's texts."""
+    return f"samples/{name}/{digest}.parquet"
+
+
+def pairs(name: ExperimentName, digest: Digest) -> str:
+    """Return the key of an experiment's pairs."""
+    return f"pairs/experiment={name}/{digest}.parquet"
+
+
+def requests(run_id: RunId, batch_id: BatchId) -> str:
+    """Return the key of what is sent as one batch."""
+    return f"requests/{run_id}/{batch_id}.jsonl.zst"
+
+
+def output(run_id: RunId, batch_id: BatchId, *, attempt: int, part: str) -> str:
+    """Return the key of one raw part of what came back for an attempt."""
+    return f"outputs/{run_id}/{batch_id}/{attempt}.{part}.jsonl.zst"
+
+
+def comparisons(name: ExperimentName, run_id: RunId, batch_id: BatchId) -> str:
+    """Return the key of the rows that ended in one batch."""
+    return f"{comparisons_of(name, run_id)}/{batch_id}.parquet"
+
+
+def comparisons_of(name: ExperimentName, run_id: RunId) -> str:
+    """Return the folder of a run's rows."""
+    return f"{COMPARISONS}/experiment={name}/run={run_id}"
+
+
+def probe(nonce: str, round_: int) -> str:
+    """Return a key for one race of the start-up probe."""
+    return f"probe/{nonce}-{round_}.json"
+
+
+def checked(key: str) -> str:
+    """Return the key if it stays inside the store, else raise."""
+    parts = key.split("/")
+    if not all(_SAFE.fullmatch(part) and part.strip(".") for part in parts) or len(key) > 1024:
+        raise StoreError(f"key {key!r} is not one of ours; nothing was written")
+    return key

@@ -1,0 +1,55 @@
+"""A store in memory: for tests and simulations, held to the same conformance suite as the real ones."""
+
+import io
+import threading
+from collections.abc import Iterable
+from typing import BinaryIO
+
+from pipeline.errors import ConflictError, MissingError
+from pipeline.storage import keys
+
+
+class MemoryStore:
+    """Objects in a dictionary; safe for threads, gone with the process."""
+
+    def __init__(self, name: str = "memory") -> None:
+        self.url = f"memory://{name}"
+        self._objects: dict[str, bytes] = {}
+        self._lock = threading.Lock()
+
+    def put_new(self, key: str, body: bytes) -> None:
+        """Create the object whole, or raise ConflictError if the key is taken."""
+        with self._lock:
+            if keys.checked(key) in self._objects:
+                raise ConflictError(f"{key} exists already")
+            self._objects[key] = bytes(body)
+
+    def put_stream(self, key: str, chunks: Iterable[bytes]) -> None:
+        """Create an object of any size whole, or raise ConflictError."""
+        self.put_new(key, b"".join(chunks))
+
+    def get(self, key: str) -> bytes:
+        """Return the object's bytes, or raise MissingError."""
+        try:
+            return self._objects[key]
+        except KeyError as error:
+            raise MissingError(f"there is no {key} in {self.url}") from error
+
+    def open(self, key: str) -> BinaryIO:
+        """Return a file of the object's bytes, or raise MissingError."""
+        return io.BytesIO(self.get(key))
+
+    def exists(self, key: str) -> bool:
+        """Say whether there is such an object now."""
+        return key in self._objects
+
+    def list_from(self, folder: str, *, after: str = "") -> list[str]:
+        """Return every key below the folder that sorts behind `after`, in order."""
+        with self._lock:
+            return sorted(key for key in self._objects if key.startswith(f"{folder}/") and key > after)
+
+    def folders(self, folder: str) -> list[str]:
+        """Return the names directly below the folder that hold objects, in order."""
+        start = len(folder) + 1
+        names = (key[start:].partition("/") for key in self.list_from(folder))
+        return sorted({name for name, slash, _ in names if slash})

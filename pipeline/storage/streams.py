@@ -1,0 +1,100 @@
+"""Streams of bytes: compressed, measured and cut into lines, in small blocks whatever the size."""
+
+import hashlib
+import sys
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO
+
+from pipeline.errors import CorruptObjectError
+from pipeline.ids import Digest
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+LONGEST_LINE = 16 * 2**20
+_BLOCK = 1 << 20
+_LONG_WINDOW: dict[int, int] = {  # requests repeat the same samples far apart: 25 times smaller instead of 4
+    zstd.CompressionParameter.compression_level: 3,
+    zstd.CompressionParameter.enable_long_distance_matching: 1,
+    zstd.CompressionParameter.window_log: 27,
+}
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class Measured:
+    """Chunks that are hashed and counted as they pass."""
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self._chunks = chunks
+        self._hash = hashlib.sha256()
+        self.size = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for chunk in self._chunks:
+            self._hash.update(chunk)
+            self.size += len(chunk)
+            yield chunk
+
+    def digest(self) -> Digest:
+        """Return the digest of what passed so far."""
+        return Digest(self._hash.hexdigest())
+
+    def drained(self) -> "Measured":
+        """Let everything pass."""
+        for _ in self:
+            pass
+        return self
+
+
+def compressed(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the chunks as one zstd stream."""
+    compressor = zstd.ZstdCompressor(options=_LONG_WINDOW)
+    for chunk in chunks:
+        if squeezed := compressor.compress(chunk):
+            yield squeezed
+    yield compressor.flush()
+
+
+def decompressed(file: BinaryIO, *, key: str) -> Iterator[bytes]:
+    """Yield the bytes of a zstd stream in blocks; raises CorruptObjectError if it is damaged or cut short."""
+    decompressor = zstd.ZstdDecompressor()
+    try:
+        while not decompressor.eof:
+            block = file.read(_BLOCK) if decompressor.needs_input else b""
+            if decompressor.needs_input and not block:
+                raise CorruptObjectError(f"{key} is cut short; restore it from a backup")
+            if plain := decompressor.decompress(block, max_length=_BLOCK):
+                yield plain
+    except zstd.ZstdError as error:
+        raise CorruptObjectError(f"{key} does not decompress; restore it from a backup ({error})") from error
+
+
+def lines(chunks: Iterable[bytes]) -> Iterator[bytes | None]:
+    r"""Yield the lines, split at the byte `\n` only, without blank ones; None stands for one that is too long."""
+    rest = bytearray()
+    overlong = False
+    for chunk in _without_mark(chunks):
+        *whole, tail = chunk.split(b"\n")
+        for piece in whole:
+            line, rest = bytes(rest) + piece, bytearray()
+            if overlong or len(line) > LONGEST_LINE:
+                overlong = False
+                yield None
+            elif stripped := line.strip(b" \t\r"):
+                yield stripped
+        rest += tail
+        if len(rest) > LONGEST_LINE:
+            overlong, rest = True, bytearray()
+    if overlong:
+        yield None
+    elif stripped := bytes(rest).strip(b" \t\r"):
+        yield stripped
+
+
+def _without_mark(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    started = False
+    for chunk in chunks:
+        yield chunk if started else chunk.removeprefix(_BYTE_ORDER_MARK)
+        started = True

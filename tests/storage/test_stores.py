@@ -1,0 +1,164 @@
+"""One conformance suite for the commit primitive, run on every backend that needs no server."""
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipeline.clock import SystemClock
+from pipeline.errors import ConfigError, ConflictError, MissingError, StoreError
+from pipeline.storage import Store, keys, open_store
+from pipeline.storage.local import LocalStore
+from pipeline.storage.memory import MemoryStore
+from pipeline.storage.probe import ensure_proven, prove
+
+
+@pytest.fixture(params=["local", "memory"])
+def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    return LocalStore(tmp_path / "store") if request.param == "local" else MemoryStore()
+
+
+def test_what_is_put_is_what_is_got(any_store: Store) -> None:
+    any_store.put_new("log/r/a.json", b"\x00bytes\n")
+    assert any_store.get("log/r/a.json") == b"\x00bytes\n"
+    with any_store.open("log/r/a.json") as file:
+        file.seek(1)
+        assert file.read() == b"bytes\n"
+
+
+def test_a_taken_key_is_refused_and_keeps_its_bytes(any_store: Store) -> None:
+    any_store.put_new("log/r/a.json", b"one")
+    with pytest.raises(ConflictError, match="log/r/a.json"):
+        any_store.put_new("log/r/a.json", b"two")
+    assert any_store.get("log/r/a.json") == b"one"
+
+
+def test_an_empty_object_is_an_object(any_store: Store) -> None:
+    any_store.put_new("log/r/a.json", b"")
+    with pytest.raises(ConflictError):
+        any_store.put_new("log/r/a.json", b"two")
+    assert any_store.get("log/r/a.json") == b""
+
+
+def test_one_of_many_racing_writers_wins(any_store: Store) -> None:
+    for round_ in range(40):
+        key, start, won = f"log/r/{round_}.json", threading.Barrier(8), []
+
+        def race(number: int, key: str = key, start: threading.Barrier = start, won: list[int] = won) -> None:
+            start.wait()
+            try:
+                any_store.put_new(key, b"%d" % number)
+                won.append(number)
+            except ConflictError:
+                pass
+
+        threads = [threading.Thread(target=race, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(won) == 1
+        assert any_store.get(key) == b"%d" % won[0]
+
+
+def test_a_stream_that_breaks_leaves_nothing_behind(any_store: Store, tmp_path: Path) -> None:
+    def chunks() -> Iterator[bytes]:
+        yield b"half"
+        raise RuntimeError("the download broke off")
+
+    with pytest.raises(RuntimeError):
+        any_store.put_stream("outputs/r/b/1.output.jsonl.zst", chunks())
+    assert not any_store.exists("outputs/r/b/1.output.jsonl.zst")
+    assert any_store.list_from("outputs") == []
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_listing_is_in_order_and_starts_behind_a_key(any_store: Store) -> None:
+    for seq in (2, 0, 1, 10):
+        any_store.put_new(keys.commit(_RUN, seq), b"{}")
+    found = any_store.list_from(keys.log(_RUN), after=keys.commit(_RUN, 1))
+    assert [keys.commit_seq(key) for key in found] == [2, 10]
+    assert any_store.folders("log") == [_RUN]
+    assert any_store.folders("nothing") == []
+    assert any_store.list_from("nothing") == []
+
+
+_RUN = "e--t--p--m--r--forward"
+
+
+def test_a_missing_object_is_named(any_store: Store) -> None:
+    with pytest.raises(MissingError, match="log/r/none.json"):
+        any_store.get("log/r/none.json")
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["../x", "/x", "a//b", "a/../b", "a/./b", "~/x", "C:\\x", "a/%2e%2e/b", "a/\x00b", "a/\nb", "a/ü", "a/\x1b[0m", ""],
+    ids=repr,
+)
+def test_a_key_that_could_leave_the_store_is_refused(any_store: Store, key: str) -> None:
+    with pytest.raises(StoreError):
+        any_store.put_new(key, b"x")
+
+
+def test_a_proven_store_is_proven_once(any_store: Store) -> None:
+    ensure_proven(any_store, SystemClock())
+    probes = any_store.list_from("probe")
+    ensure_proven(any_store, SystemClock())
+    assert any_store.list_from("probe") == probes
+
+
+class _Lies(MemoryStore):
+    """A store that says yes to everybody."""
+
+    def put_new(self, key: str, body: bytes) -> None:
+        self._objects[key] = body
+
+
+def test_the_probe_refuses_a_store_where_every_writer_wins() -> None:
+    with pytest.raises(ConfigError, match="conditional"):
+        prove(_Lies(), SystemClock())
+
+
+def test_a_symbolic_link_out_of_the_store_is_refused(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "log").symlink_to(outside)
+    with pytest.raises(StoreError, match="symbolic link"):
+        LocalStore(tmp_path / "store").put_new("log/r.json", b"x")
+    assert list(outside.iterdir()) == []
+
+
+def test_a_reader_never_sees_a_part_of_an_object(tmp_path: Path) -> None:
+    store, body, seen = LocalStore(tmp_path), os.urandom(1 << 20), set()
+    done = threading.Event()
+
+    def read() -> None:
+        while not done.is_set():
+            for number in range(30):
+                try:
+                    seen.add(len(store.get(f"log/{number}.json")))
+                except MissingError:
+                    break
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for number in range(30):
+        store.put_stream(f"log/{number}.json", (body[at : at + 65536] for at in range(0, len(body), 65536)))
+    done.set()
+    reader.join()
+    assert seen <= {len(body)}
+
+
+def test_an_unknown_kind_of_store_is_refused_without_its_credentials() -> None:
+    with pytest.raises(ConfigError) as caught:
+        open_store("ftp://user:hunter2@host/x")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_store_can_be_named_by_path_or_url(tmp_path: Path) -> None:
+    open_store(str(tmp_path)).put_new("log/a.json", b"1")
+    assert open_store(f"file://{tmp_path}").get("log/a.json") == b"1"
