@@ -1,0 +1,21 @@
+"""The experiment file: read, checked and expanded into runs; nothing here touches the world.
+
+`read_experiment` makes a value of the text, `expand` makes runs of the value, `changes` tells two versions of a
+run apart.
+"""
+
+from pipeline.experiment.changes import changes
+from pipeline.experiment.expand import Rate, expand, rates
+from pipeline.experiment.reading import read_experiment
+from pipeline.experiment.spec import ExperimentFile, is_template_path, template_name
+
+__all__ = [
+    "ExperimentFile",
+    "Rate",
+    "changes",
+    "expand",
+    "is_template_path",
+    "rates",
+    "read_experiment",
+    "template_name",
+]

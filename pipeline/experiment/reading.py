@@ -1,0 +1,137 @@
+"""From the text of an experiment file to its value, or to one sentence that says what to mend."""
+
+import difflib
+import re
+
+import msgspec
+from msgspec import inspect
+
+from pipeline.errors import ConfigError
+from pipeline.experiment.document import Node, clipped, joined, read_document
+from pipeline.experiment.spec import ExperimentFile
+
+_PLACE = re.compile(r"(?P<what>.*?)(?: - at `\$(?P<path>[^`]*)`)?", re.DOTALL)
+_STEP = re.compile(r"\.([^.\[\]]+)|\[([0-9]+)\]")
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
+_MISSING = re.compile(r"Object missing required field `(.*)`")
+_EXPECTED = re.compile(r"(?:Expected `([^`]*)`|Invalid enum value).*", re.DOTALL)
+_KINDS = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a mapping",
+}
+_file_type = inspect.type_info(ExperimentFile)
+
+
+def read_experiment(text: bytes, *, source: str) -> ExperimentFile:
+    """Return the validated experiment file; `source` is what messages call it."""
+    root = read_document(text, source=source)
+    try:
+        return msgspec.convert(root.plain(), ExperimentFile)
+    except msgspec.ValidationError as error:
+        raise ConfigError(_explain(str(error), root, source)) from error
+
+
+def _explain(message: str, root: Node, source: str) -> str:
+    """Return msgspec's message as a sentence about the file."""
+    found = _PLACE.fullmatch(message)
+    assert found is not None, "every part of the pattern is optional"
+    what, path = found["what"], found["path"] or ""
+    steps = [name or int(index) for name, index in _STEP.findall(path)]
+    node, kind = _follow(root, steps)
+    shown = path.removeprefix(".")
+    if unknown := _UNKNOWN.fullmatch(what):
+        return _unknown_key(unknown[1], shown, node, kind, source)
+    where = f"{source}, line {node.line}"
+    if missing := _MISSING.fullmatch(what):
+        return f"{where}: {joined(shown, missing[1])} is missing; add {_advice(_field(kind, missing[1]), 'it')}"
+    if expected := _EXPECTED.fullmatch(what):
+        return f"{where}: {_wrong_value(shown, node, kind, expected[1])}"
+    named = _child(node, what.split(" ")[0].split(".")[0].split("[")[0])
+    return f"{source}, line {named.line}: {shown + ': ' if shown else ''}{what}"
+
+
+def _unknown_key(key: str, path: str, node: Node, kind: inspect.Type, source: str) -> str:
+    known = list(_fields(kind))
+    line = _child(node, key).line
+    near = difflib.get_close_matches(key.lower(), known, n=1, cutoff=0.5)
+    remedy = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+    return f"{source}, line {line}: {joined(path, key)} is not a known key; {remedy}"
+
+
+def _wrong_value(path: str, node: Node, kind: inspect.Type, expected: str | None) -> str:
+    kinds = (expected or "str").split(" | ")
+    shown = f"{path or 'the file'} is {_shown(node)}"
+    if "str" in kinds and isinstance(node.value, bool | int | float):
+        return f"{shown}, which YAML does not read as text; put it in quotes"
+    fallback = " or ".join(_KINDS.get(name, name) for name in kinds if name != "null")
+    return f"{shown}; it must be {_advice(kind, fallback)}"
+
+
+def _shown(node: Node) -> str:
+    """Return what the file says there; lists and mappings only by kind, for they may be long."""
+    match node.value:
+        case None:
+            return "empty"
+        case dict():
+            return "a mapping"
+        case tuple():
+            return "a list" if node.value else "an empty list"
+        case str():
+            return clipped(repr(node.value))
+        case _:
+            return clipped(node.written)
+
+
+def _follow(root: Node, steps: list[str | int]) -> tuple[Node, inspect.Type]:
+    """Return the value at the path and the type that belongs there."""
+    node, kind = root, _file_type
+    for step in steps:
+        kind = _field(kind, step) if isinstance(step, str) else _item(kind)
+        node = _child(node, step)
+    return node, kind
+
+
+def _child(node: Node, step: str | int) -> Node:
+    children = node.value
+    if isinstance(children, dict) and isinstance(step, str):
+        return children.get(step, node)
+    if isinstance(children, tuple) and isinstance(step, int):
+        return children[step]
+    return node
+
+
+def _alternatives(kind: inspect.Type) -> list[inspect.Type]:
+    match kind:
+        case inspect.Metadata():
+            return _alternatives(kind.type)
+        case inspect.UnionType():
+            return [each for part in kind.types for each in _alternatives(part)]
+        case _:
+            return [kind]
+
+
+def _fields(kind: inspect.Type) -> dict[str, inspect.Type]:
+    structs = [each for each in _alternatives(kind) if isinstance(each, inspect.StructType)]
+    return {field.name: field.type for struct in structs for field in struct.fields}
+
+
+def _field(kind: inspect.Type, name: str) -> inspect.Type:
+    return _fields(kind).get(name, inspect.AnyType())
+
+
+def _item(kind: inspect.Type) -> inspect.Type:
+    lists = [each for each in _alternatives(kind) if isinstance(each, inspect.VarTupleType)]
+    return lists[0].item_type if lists else inspect.AnyType()
+
+
+def _advice(kind: inspect.Type, otherwise: str) -> str:
+    """Return the description of what belongs there."""
+    if isinstance(kind, inspect.Metadata):
+        return str((kind.extra_json_schema or {}).get("description", otherwise))
+    if isinstance(kind, inspect.UnionType):
+        return _advice(kind.types[0], otherwise)
+    return otherwise

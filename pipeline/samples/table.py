@@ -1,0 +1,91 @@
+"""The samples of an experiment: one immutable, checked table, whatever file they came from.
+
+Reading files is done in `storage.sources`; making pairs of samples in `pairing`.
+"""
+
+import hashlib
+import io
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipeline.domain import Sample
+from pipeline.errors import ConfigError, CorruptObjectError
+from pipeline.ids import Digest, SampleId
+from pipeline.samples.checks import COLUMNS, checked
+from pipeline.samples.content import column_digest
+
+
+class Samples(msgspec.Struct, frozen=True, kw_only=True):
+    """The samples in file order; `collapsed` counts rows that repeated an earlier one word for word.
+
+    The table has the columns of `COLUMNS` (null where nothing was given), then the metadata as it came.
+    """
+
+    table: pa.Table
+    collapsed: int = 0
+
+    @classmethod
+    def of(cls, table: pa.Table, *, source: str) -> "Samples":
+        """Return the checked samples of a table, or refuse it in one sentence that names `source` and the row."""
+        kept = checked(table, source=source)
+        return cls(table=kept, collapsed=len(table) - len(kept))
+
+    @classmethod
+    def from_parquet_bytes(cls, data: bytes, *, source: str) -> "Samples":
+        """Return samples that `to_parquet_bytes` stored; `source` names the object in messages."""
+        try:
+            return cls.of(pq.read_table(pa.BufferReader(data)), source=source)
+        except (pa.ArrowException, OSError, ConfigError) as error:
+            raise CorruptObjectError(f"{source} does not hold samples: {error}") from error
+
+    def to_parquet_bytes(self) -> bytes:
+        """Return the table as a Parquet file."""
+        sink = io.BytesIO()
+        pq.write_table(self.table, sink, compression="zstd", compression_level=1, row_group_size=2**16)
+        return sink.getvalue()
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def __getitem__(self, position: int) -> Sample:
+        sample_id, text, *others = (self.table.column(name)[position].as_py() for name in COLUMNS)
+        return Sample(sample_id=sample_id, text=text, **dict(zip(COLUMNS[2:], others, strict=True)))
+
+    def ids(self) -> list[SampleId]:
+        """Return every id, in order."""
+        return [SampleId(each) for each in self._strings("id", otherwise="id")]
+
+    def texts(self) -> list[str]:
+        """Return every text, in order."""
+        return self._strings("text", otherwise="text")
+
+    def groups(self) -> list[str | None]:
+        """Return every sample's group, None where it has none."""
+        return list(self.table.column("group").to_pylist())
+
+    def contestants(self) -> list[str]:
+        """Return what each sample stands for in a ranking: its contestant, or its id."""
+        return self._strings("contestant", otherwise="id")
+
+    def contexts(self) -> list[str | None]:
+        """Return every sample's context, None where it has none."""
+        return list(self.table.column("context").to_pylist())
+
+    def criteria(self) -> list[str | None]:
+        """Return every sample's own criterion, None where it has none."""
+        return list(self.table.column("criterion").to_pylist())
+
+    def digest(self) -> Digest:
+        """Return the name of the content: the same for the same values, however they were stored."""
+        made = hashlib.sha256(b"pairlog samples 1")
+        made.update(len(self).to_bytes(8, "little"))
+        for name in self.table.column_names:
+            made.update(column_digest(name, self.table.column(name)))
+        return Digest(made.hexdigest())
+
+    def _strings(self, name: str, *, otherwise: str) -> list[str]:
+        filled = pc.call_function("coalesce", [self.table.column(name), self.table.column(otherwise)])
+        return list(filled.to_pylist())
