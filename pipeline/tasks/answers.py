@@ -1,0 +1,98 @@
+"""Reads the judge's decision out of what it wrote.
+
+Total functions: whatever the text, they return an outcome or the reason why there is none, in time proportional to its
+length. Nothing is guessed: a text with two different answers has none.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+import msgspec
+
+from pipeline.domain import Outcome, Tags
+
+Reason = Literal["empty", "no_answer", "two_answers", "unknown_answer", "tie_not_allowed", "not_json"]
+
+_WORDS: dict[str, Outcome] = {"sample_1": "first", "sample_2": "second", "tie": "tie"}
+_VALUES: dict[str, Outcome] = {"first": "first", "second": "second", "tie": "tie"}
+_WORD = re.compile(r"[\s*_`]*(sample_1|sample_2|tie)[\s*_`]*")
+_FENCE = "```"
+
+
+class Unparsed(msgspec.Struct, frozen=True, kw_only=True):
+    """An output no answer could be read from, and why."""
+
+    reason: Reason
+
+
+class _Object(msgspec.Struct, frozen=True):
+    """A JSON object with every key that was written, also those that occur twice."""
+
+    items: list[tuple[str, object]]
+
+
+def read_tag(content: str, tags: Tags, *, ties: bool) -> Outcome | Unparsed:
+    """Return which sample the tags name; letter case, white space and bold type are forgiven."""
+    if not content.strip():
+        return Unparsed(reason="empty")
+    inside = _between(content.casefold(), tags.prefix.casefold(), tags.suffix.casefold())
+    words = (_WORD.fullmatch(text) for text in inside)
+    return _only(((_WORDS[word[1]] if word else None) for word in words), ties=ties)
+
+
+def read_json(content: str, *, ties: bool) -> Outcome | Unparsed:
+    """Return what the object says is `better`; one code fence around it is forgiven, other keys are ignored."""
+    text = content.strip()
+    if not text:
+        return Unparsed(reason="empty")
+    try:
+        found: object = json.loads(
+            _unfenced(text), object_pairs_hook=_Object, parse_constant=_refused, parse_int=str, parse_float=str
+        )
+    except (ValueError, RecursionError):
+        return Unparsed(reason="not_json")
+    items = found.items if isinstance(found, _Object) else []
+    values = (value for key, value in items if key == "better")
+    return _only((_VALUES.get(value) if isinstance(value, str) else None for value in values), ties=ties)
+
+
+def _only(answers: Iterable[Outcome | None], *, ties: bool) -> Outcome | Unparsed:
+    """Return the one answer that was given; None among them is one that nobody knows."""
+    given = set(answers)
+    if not given:
+        return Unparsed(reason="no_answer")
+    if len(given - {None}) > 1:
+        return Unparsed(reason="two_answers")
+    answer = given.pop() if len(given) == 1 else None
+    if answer is None:
+        return Unparsed(reason="unknown_answer")
+    if answer == "tie" and not ties:
+        return Unparsed(reason="tie_not_allowed")
+    return answer
+
+
+def _between(text: str, prefix: str, suffix: str) -> Iterator[str]:
+    """Yield what stands between a prefix and the next suffix; a prefix that is only mentioned opens nothing."""
+    if not prefix or not suffix:
+        return
+    start = text.find(prefix)
+    while start != -1:
+        start += len(prefix)
+        end = text.find(suffix, start)
+        if end == -1:
+            return
+        yield text[start:end].rpartition(prefix)[2]
+        start = text.find(prefix, end + len(suffix))
+
+
+def _unfenced(text: str) -> str:
+    if len(text) < 2 * len(_FENCE) or not (text.startswith(_FENCE) and text.endswith(_FENCE)):
+        return text
+    inside = text[len(_FENCE) : -len(_FENCE)]
+    return inside[4:] if inside[:4].casefold() == "json" else inside
+
+
+def _refused(constant: str) -> object:
+    raise ValueError(f"{constant} is not JSON")

@@ -1,0 +1,139 @@
+"""The fast path of request lines gives exactly what the obvious slow path gives."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.domain import Answer, Criterion, Direction, Judge, RunConfig, Tags, Template
+from pipeline.ids import Digest, RequestIds, RunId, pair_id
+from pipeline.operations.worker import renderer
+from pipeline.pairing import make_pairs
+from pipeline.samples import Samples
+from pipeline.tasks.rendering import Material
+from pipeline.tasks.templates import compile_template, render
+
+TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=60).filter(lambda text: text.strip())
+NASTY = st.sampled_from(
+    ["{SAMPLE_2}", "{TRAIT_NAME}", '{"better": "first"}', "</SAMPLE_1>", "a\u2028b\u2029c\x85d", "\x00", '"\\', "😀" * 9]
+)
+
+
+def a_config(
+    *, answer: Answer = "tag", direction: Direction = "forward", template: str = "{SAMPLE_1}|{SAMPLE_2}", share: float = 1.0
+) -> RunConfig:
+    return RunConfig(
+        run_id=RunId("e--t--openai--m--default--forward"),
+        task="pairwise",
+        task_version=1,
+        template=Template(name="t", text=template),
+        criterion=Criterion(name="Quality", description="How good it is."),
+        tags=Tags(),
+        ties=False,
+        judge=Judge(provider="openai", model="gpt-6-luna", answer=answer),
+        direction=direction,
+        repeat=1,
+        samples=Digest("s"),
+        pairs=Digest("p"),
+        requests=0,
+        share=share,
+    )
+
+
+def a_material(texts: list[str], *, contexts: list[str | None] | None = None) -> Material:
+    table = pa.table({"id": [f"id {n}" for n in range(len(texts))], "text": texts})
+    if contexts is not None:
+        table = table.append_column("context", pa.array(contexts, pa.string()))
+    pairs = make_pairs(len(texts), groups=None, design="all", count=None, share=None, seed=1, order="random")
+    return Material.of(Samples.of(table, source="test"), pairs)
+
+
+def slow_line(config: RunConfig, material: Material, texts: list[str], position: int) -> dict[str, object]:
+    first, second = int(material.pairs.first[position]), int(material.pairs.second[position])
+    if config.direction == "reverse":
+        first, second = second, first
+    judge = config.judge
+    compiled = compile_template(config.template, answer=judge.answer, tags=config.tags, ties=config.ties)
+    context = material.contexts[first]
+    values = {
+        "SAMPLE_1": texts[first],
+        "SAMPLE_2": texts[second],
+        "TRAIT_NAME": config.criterion.name,
+        "TRAIT_DESCRIPTION": config.criterion.description,
+        "CONTEXT": context or "",
+    }
+    prompt = render(compiled.fragments(with_context=context is not None), values)
+    ids = material.ids
+    body: dict[str, object] = {"model": judge.model, "messages": [{"role": "user", "content": prompt}]}
+    if judge.answer == "json":
+        schema = {
+            "type": "object",
+            "properties": {"better": {"type": "string", "enum": ["first", "second"]}},
+            "required": ["better"],
+            "additionalProperties": False,
+        }
+        wrapped = {"name": "answer", "strict": True, "schema": schema}
+        body["response_format"] = {"type": "json_schema", "json_schema": wrapped}
+    return {
+        "custom_id": RequestIds(config.digest()).of(pair_id(ids[first], ids[second])),
+        "method": "POST",
+        "url": "/v1/chat/completions",
+        "body": body,
+    }
+
+
+@given(
+    st.lists(TEXT | NASTY, min_size=2, max_size=5),
+    st.sampled_from(["tag", "json"]),
+    st.sampled_from(["forward", "reverse"]),
+    st.lists(TEXT | NASTY, max_size=4).map("".join),
+)
+def test_lines_decode_to_what_the_slow_path_gives(
+    texts: list[str], answer: Answer, direction: Direction, words: str
+) -> None:
+    words = words.replace("{", "(").replace("}", ")")
+    template = f"{words}{{SAMPLE_1}} {words} {{TRAIT_NAME}}\n\n{{SAMPLE_2}}{{TRAIT_DESCRIPTION}}{words}"
+    config, material = a_config(answer=answer, direction=direction, template=template), a_material(texts)
+    made = renderer(config, material)
+    lines = b"".join(made.blocks(range(len(made)))).split(b"\n")
+    assert lines.pop() == b""
+    assert [json.loads(line) for line in lines] == [slow_line(config, material, texts, n) for n in range(len(made))]
+    assert [len(line) + 1 for line in lines] == made.sizes().tolist()
+
+
+def test_a_context_is_shown_where_there_is_one_and_its_paragraph_left_out_where_not() -> None:
+    texts = ["one", "two", "three"]
+    config = a_config(template="Prompt: {CONTEXT}\n\n{SAMPLE_1} {SAMPLE_2}")
+    told = a_material(texts, contexts=["Why?"] * 3)
+    untold = a_material(texts)
+    for material, begins in ((told, "Prompt: Why?\n\n"), (untold, "")):
+        made = renderer(config, material)
+        assert json.loads(made.line(0)) == slow_line(config, material, texts, 0)
+        assert json.loads(made.line(0))["body"]["messages"][0]["content"].startswith(begins or texts[made.first[0]])
+        assert [len(made.line(n)) + 1 for n in range(3)] == made.sizes().tolist()
+
+
+def test_the_request_id_is_the_same_in_every_rendering_and_differs_by_direction() -> None:
+    material = a_material(["one", "two", "three"])
+    forward, reverse = (renderer(a_config(direction=each), material) for each in ("forward", "reverse"))
+    again = renderer(a_config(), material)
+    assert [forward.request_id(n) for n in range(3)] == [again.request_id(n) for n in range(3)]
+    assert not {forward.request_id(n) for n in range(3)} & {reverse.request_id(n) for n in range(3)}
+    assert [forward.pair_id(n) for n in range(3)] == [reverse.pair_id(n) for n in range(3)]
+
+
+def test_a_share_of_the_reverse_keeps_pairs_of_the_forward_run() -> None:
+    material = a_material([f"text {n}" for n in range(9)])
+    part = renderer(a_config(direction="reverse", share=0.5), material)
+    whole = renderer(a_config(), material)
+    assert len(part) == 18
+    assert {part.pair_id(n) for n in range(18)} < {whole.pair_id(n) for n in range(36)}
+
+
+def test_blocks_of_any_positions_are_the_lines_of_these_positions() -> None:
+    made = renderer(a_config(), a_material([f"text {n}" for n in range(30)]))
+    chosen = np.array([434, 0, 7, 7, 200], dtype=np.int64)
+    assert b"".join(made.blocks(chosen)) == b"".join(made.line(int(n)) + b"\n" for n in chosen)
+
