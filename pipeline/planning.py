@@ -1,0 +1,124 @@
+"""What is due: pure decisions on the state of a run. Nothing here reads a clock, a store or a network."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.domain import Limits
+from pipeline.events import BatchPlanned, Segment
+from pipeline.ids import batch_id
+from pipeline.state import AT_PROVIDER, BatchState, RunState
+
+_MOST_SEGMENTS = 4_000
+
+
+class Due(msgspec.Struct, frozen=True, kw_only=True):
+    """The batches of a run that something can be done about now, by what is to be done."""
+
+    prepare: tuple[BatchState, ...] = ()
+    submit: tuple[BatchState, ...] = ()
+    settle: tuple[BatchState, ...] = ()
+    poll: tuple[BatchState, ...] = ()
+    collect: tuple[BatchState, ...] = ()
+    publish: tuple[BatchState, ...] = ()
+
+
+def due(state: RunState, now: datetime, *, mended: bool = False) -> Due:
+    """Return what can be done about the run now; `mended`: a person is here and may have mended the account."""
+    batches = tuple(state.batches.values())
+    return Due(
+        prepare=tuple(batch for batch in batches if batch.phase == "planned"),
+        submit=tuple(batch for batch in batches if _may_be_sent(batch, now, mended=mended)),
+        settle=tuple(batch for batch in batches if batch.phase in {"submitting", "uncertain"}),
+        poll=tuple(batch for batch in batches if batch.phase in AT_PROVIDER),
+        collect=tuple(batch for batch in batches if batch.phase == "ended"),
+        publish=tuple(batch for batch in batches if _may_be_published(batch)),
+    )
+
+
+def _may_be_sent(batch: BatchState, now: datetime, *, mended: bool) -> bool:
+    if batch.phase in {"prepared", "voided"}:
+        return True
+    waited = batch.not_before is None or batch.not_before <= now or (mended and batch.needs_person)
+    return batch.phase == "refused" and batch.fault != "content" and waited
+
+
+def _may_be_published(batch: BatchState) -> bool:
+    return batch.phase in {"stored", "cancelled"} or (batch.phase == "refused" and batch.fault == "content")
+
+
+def is_open(state: RunState) -> bool:
+    """Say whether a request of the run has not reached its end."""
+    return state.counts.open > 0
+
+
+def waits_for_a_person(state: RunState) -> list[BatchState]:
+    """Return the batches that nothing but a person's hand moves on."""
+    return [batch for batch in state.batches.values() if batch.phase == "held" or batch.needs_person]
+
+
+def moves_by_itself(state: RunState) -> bool:
+    """Say whether waiting can bring the run further."""
+    stuck = {batch.batch_id for batch in waits_for_a_person(state)}
+    return any(batch.phase != "published" and batch.batch_id not in stuck for batch in state.batches.values())
+
+
+def unasked(state: RunState) -> list[int]:
+    """Return the slices of the run that nobody asked to send."""
+    if state.plan is None:
+        return []
+    asked = {batch.segment for batch in state.batches.values()}
+    return [index for index in range(len(state.plan.segments)) if index not in asked]
+
+
+def first_batches(segments: Iterable[tuple[int, Segment]]) -> list[BatchPlanned]:
+    """Return the plan for the first sending of these slices."""
+    return [
+        BatchPlanned(batch_id=batch_id(index, 1), segment=index, send=1, requests=segment.requests)
+        for index, segment in segments
+    ]
+
+
+def next_batch(batch: BatchState, *, again: int, burns: bool) -> BatchPlanned:
+    """Return the plan for sending again what got no answer; `burns` says that it counts as a send."""
+    number = int(batch.batch_id.rpartition("-")[2]) + 1
+    return BatchPlanned(
+        batch_id=batch_id(batch.segment, number),
+        segment=batch.segment,
+        send=batch.send + burns,
+        requests=again,
+        after=batch.batch_id,
+    )
+
+
+def cut(sizes: NDArray[np.int64], limits: Limits, *, segments: int | None = None) -> tuple[Segment, ...]:
+    """Return the slices of a run: as few as the limits allow, or `segments` even ones that respect them too.
+
+    A line of size 0 is one that is never sent, because it is larger than any batch may be.
+    """
+    ends = np.cumsum(sizes)
+    longest = limits.max_requests
+    if segments is not None:
+        longest = min(longest, -(-len(sizes) // segments))
+    made: list[Segment] = []
+    start = 0
+    while start < len(sizes):
+        before = int(ends[start - 1]) if start else 0
+        by_bytes = int(np.searchsorted(ends, before + limits.max_bytes, side="right"))
+        stop = max(min(start + longest, by_bytes), start + 1)
+        made.append(Segment(start=start, requests=stop - start, bytes=int(ends[stop - 1]) - before))
+        start = stop
+    return tuple(made)
+
+
+def too_many(segments: tuple[Segment, ...]) -> bool:
+    """Say whether a run has more slices than its first commit can name."""
+    return len(segments) > _MOST_SEGMENTS
+
+
+def quiet_since(batch: BatchState, now: datetime, quiet: float) -> bool:
+    """Say whether an uncertain attempt has been looked for in vain long enough."""
+    return batch.uncertain_at is not None and now - batch.uncertain_at >= timedelta(seconds=quiet)

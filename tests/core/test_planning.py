@@ -1,0 +1,55 @@
+"""What is due, and how a run is cut."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.domain import Limits
+from pipeline.planning import cut
+
+
+def sizes(*values: int) -> np.ndarray:
+    return np.array(values, dtype=np.int64)
+
+
+@pytest.mark.parametrize(
+    ("lines", "limits", "segments", "expected"),
+    [
+        ([], (10, 100), None, []),
+        ([10] * 10, (10, 100), None, [10]),
+        ([10] * 11, (10, 1000), None, [10, 1]),
+        ([10] * 11, (100, 100), None, [10, 1]),
+        ([10] * 10 + [11], (100, 110), None, [10, 1]),
+        ([100, 100], (10, 100), None, [1, 1]),
+        ([99, 1, 1], (10, 100), None, [2, 1]),
+        ([10] * 10, (100, 1000), 3, [4, 4, 2]),
+        ([10] * 2, (100, 1000), 5, [1, 1]),
+        ([10] * 10, (3, 1000), 2, [3, 3, 3, 1]),
+        ([0, 0, 50, 60], (10, 100), None, [3, 1]),
+    ],
+)
+def test_a_run_is_cut_exactly_at_its_limits(
+    lines: list[int], limits: tuple[int, int], segments: int | None, expected: list[int]
+) -> None:
+    made = cut(sizes(*lines), Limits(max_requests=limits[0], max_bytes=limits[1]), segments=segments)
+    assert [segment.requests for segment in made] == expected
+
+
+@given(
+    st.lists(st.integers(1, 50), max_size=60),
+    st.integers(1, 12),
+    st.integers(50, 120),
+    st.none() | st.integers(1, 70),
+)
+def test_slices_are_contiguous_complete_and_within_limits(
+    lines: list[int], most: int, bytes_: int, segments: int | None
+) -> None:
+    made = cut(sizes(*lines), Limits(max_requests=most, max_bytes=bytes_), segments=segments)
+    position = 0
+    for segment in made:
+        assert segment.start == position
+        assert 1 <= segment.requests <= most
+        assert segment.bytes == sum(lines[position : position + segment.requests]) <= bytes_
+        position += segment.requests
+    assert position == len(lines)
