@@ -1,0 +1,137 @@
+"""The Batch APIs: one module a provider, found by its name.
+
+A provider turns our words into its wire and back. It decides nothing about what is due, keeps no state, and is told
+by its errors apart: what did not happen, what will never happen, and what may have happened.
+"""
+
+import difflib
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Protocol
+
+import httpx
+import msgspec
+
+from pipeline.clock import Clock
+from pipeline.domain import Frame, Judge, Limits, Mode, Output
+from pipeline.errors import ConfigError
+from pipeline.events import End, Fault, LineFault
+from pipeline.settings import Settings
+
+
+class Submission(msgspec.Struct, frozen=True, kw_only=True):
+    """One batch on its way out; `chunks` yields the bytes of its lines anew at every call."""
+
+    batch_key: str
+    labels: Mapping[str, str]
+    judge: Judge
+    requests: int
+    size: int
+    chunks: Callable[[], Iterator[bytes]]
+
+
+class RemoteBatch(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch as its provider shows it.
+
+    `status` is the provider's own word; `end` is set once nothing more will change; `parts` are what can be fetched
+    then, by name. `fault` is set when the whole batch failed for a reason of the account, not of its lines.
+    """
+
+    remote_id: str
+    status: str
+    running: bool = True
+    end: End | None = None
+    parts: Mapping[str, str] = {}
+    faults: tuple[LineFault, ...] = ()
+    fault: Fault | None = None
+    batch_key: str | None = None
+    requests: int | None = None
+    done: int | None = None
+    created_at: datetime | None = None
+
+
+class Provider(Protocol):
+    """What the engine asks of a provider. Only `create` costs money; it is called once an attempt."""
+
+    @property
+    def account(self) -> str:
+        """A salted fingerprint of the key in use: tells accounts apart, reveals nothing."""
+        ...
+
+    def upload(self, submission: Submission) -> str | None:
+        """Hand over the lines and return the provider's name for them; None where create takes them itself."""
+        ...
+
+    def create(self, submission: Submission, *, file_id: str | None) -> str:
+        """Create the batch, once, and return the provider's id."""
+        ...
+
+    def find(self, batch_key: str, *, since: datetime) -> list[RemoteBatch]:
+        """Return the batches that carry our key, among those made after `since`."""
+        ...
+
+    def status(self, remote_id: str) -> RemoteBatch:
+        """Return the batch as it is now."""
+        ...
+
+    def download(self, handle: str) -> Iterator[bytes]:
+        """Yield one part's bytes as they arrive."""
+        ...
+
+    def cancel(self, remote_id: str) -> None:
+        """Ask the provider to stop; what is answered by then can still be fetched."""
+        ...
+
+    def discard(self, file_id: str) -> None:
+        """Delete an uploaded input; that it is gone already is success."""
+        ...
+
+    def check(self) -> str:
+        """Make one free call and return in a few words what it showed."""
+        ...
+
+    def close(self) -> None:
+        """Close every connection."""
+        ...
+
+
+class ProviderModule(Protocol):
+    """What a provider's module offers besides its class: everything that needs no key and no network."""
+
+    MODE: Mode
+    KEYS: tuple[str, ...]
+    LIMITS: Limits
+
+    def check_judge(self, judge: Judge) -> None:
+        """Raise ConfigError if the provider is known to refuse this judge."""
+        ...
+
+    def frame(self, judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:
+        """Return the request line with gaps for id and prompt."""
+        ...
+
+    def decode(self, line: bytes) -> Output:
+        """Return what one line says, or raise ValueError or msgspec.DecodeError if it cannot be read."""
+        ...
+
+    def build(self, settings: Settings, clock: Clock, *, transport: httpx.BaseTransport | None) -> Provider:
+        """Return the provider, or raise ConfigError if a key is missing."""
+        ...
+
+
+def names() -> list[str]:
+    """Return the names of all providers."""
+    return [module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")]
+
+
+def module(name: str) -> ProviderModule:
+    """Return the provider's module, or raise ConfigError with the nearest name."""
+    known = names()
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+        raise ConfigError(f"provider {name!r} is unknown; {hint}")
+    loaded: ProviderModule = importlib.import_module(f"{__name__}.{name}")
+    return loaded
