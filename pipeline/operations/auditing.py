@@ -1,0 +1,180 @@
+"""Checking a store against its own log: every invariant and every digest that bytes alone can show."""
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from pipeline.domain import STATUSES, Counts, Experiment
+from pipeline.errors import PipelineError
+from pipeline.events import Part
+from pipeline.ids import Digest, ExperimentName, RunId, digest
+from pipeline.operations.material import load_material
+from pipeline.operations.worker import Run, Worker
+from pipeline.state import BatchState
+from pipeline.storage import keys
+from pipeline.storage.log import state_as_of
+from pipeline.storage.streams import Measured, decompressed
+from pipeline.storage.tables import opened
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that is not as it must be, and the object it is about."""
+
+    key: str
+    problem: str
+
+
+class Audit(msgspec.Struct, frozen=True, kw_only=True):
+    """What was looked at, and what was found wrong."""
+
+    objects: int
+    requests: int
+    findings: tuple[Finding, ...]
+
+
+class _Auditor:
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+        self.seen: set[str] = set()
+        self.findings: list[Finding] = []
+        self.requests = 0
+
+    def broken(self, key: str, problem: str) -> None:
+        self.findings.append(Finding(key=key, problem=problem))
+
+    def checked(self, key: str, check: Callable[[], None]) -> None:
+        """Run a check on an object; whatever it raises on purpose is a finding."""
+        self.seen.add(key)
+        try:
+            check()
+        except PipelineError as error:
+            self.broken(key, str(error))
+
+    def matches(self, key: str, expected: Digest, actual: Digest) -> None:
+        if actual != expected:
+            self.broken(key, f"has digest {actual[:12]}…, but {expected[:12]}… was recorded")
+
+
+def audit(worker: Worker, names: list[ExperimentName]) -> Audit:
+    """Check these experiments, or the whole store if none is named."""
+    auditor = _Auditor(worker)
+    everything = not names
+    for name in names or worker.experiment_names():
+        _experiment(auditor, name)
+    if everything:
+        _strays(auditor)
+    return Audit(objects=len(auditor.seen), requests=auditor.requests, findings=tuple(auditor.findings))
+
+
+def _experiment(auditor: _Auditor, name: ExperimentName) -> None:
+    store = auditor.worker.store
+    for key in store.list_from(f"{keys.EXPERIMENTS}/{name}"):
+        auditor.seen.add(key)
+        auditor.matches(key, Digest(key.rpartition("/")[2].removesuffix(".json")), digest(store.get(key)))
+    try:
+        versions = auditor.worker.experiments(name)
+        runs = auditor.worker.runs(name)
+    except PipelineError as error:
+        auditor.broken(f"{keys.EXPERIMENTS}/{name}", str(error))
+        return
+    for _, experiment in versions:
+        _material(auditor, experiment)
+    for run in runs:
+        _run(auditor, run)
+
+
+def _material(auditor: _Auditor, experiment: Experiment) -> None:
+    auditor.seen.add(keys.samples(experiment.name, experiment.samples))
+    key = keys.pairs(experiment.name, experiment.pairs)
+    auditor.checked(key, lambda: (load_material(auditor.worker.store, experiment), None)[1])
+
+
+def _run(auditor: _Auditor, run: Run) -> None:
+    store = auditor.worker.store
+    for key in store.list_from(keys.log(run.run_id)):
+        auditor.seen.add(key)
+        if keys.commit_seq(key) is None:
+            auditor.broken(key, "is no commit and does not belong into a log")
+    try:
+        state = state_as_of(store, run.run_id)
+        run.refresh()
+    except PipelineError as error:
+        auditor.broken(keys.log(run.run_id), str(error))
+        return
+    if state.plan is None:
+        return
+    auditor.requests += state.plan.requests
+    if state.plan.run_digest != run.config.digest():
+        auditor.broken(keys.commit(run.run_id, 0), "was planned for another configuration than the frozen one")
+    if state.counts.open < 0:
+        auditor.broken(keys.log(run.run_id), f"more requests ended ({state.counts.ended}) than were planned")
+    ended: set[str] = set()
+    for batch in state.batches.values():
+        _batch(auditor, run, batch, ended)
+
+
+def _batch(auditor: _Auditor, run: Run, batch: BatchState, ended: set[str]) -> None:
+    stored = [Part(name="input", key=batch.input.key, digest=batch.input.digest, bytes=0)] if batch.input else []
+    for part in (*stored, *batch.parts):
+        auditor.checked(part.key, lambda part=part: _stream(auditor, part))  # type: ignore[misc]  # bound in the loop
+    if batch.rows is not None and batch.rows.key is not None:
+        auditor.checked(batch.rows.key, lambda: _rows(auditor, batch, ended))
+    _attempts(auditor, run, batch)
+
+
+def _attempts(auditor: _Auditor, run: Run, batch: BatchState) -> None:
+    if batch.superseded and batch.remote_id and len({*batch.superseded}) > batch.attempt:
+        auditor.broken(keys.log(run.run_id), f"{batch.batch_id} has more batches at the provider than attempts")
+
+
+def _stream(auditor: _Auditor, part: Part) -> None:
+    with auditor.worker.store.open(part.key) as file:
+        measured = Measured(decompressed(file, key=part.key)).drained()
+    auditor.matches(part.key, part.digest, measured.digest())
+
+
+def _rows(auditor: _Auditor, batch: BatchState, ended: set[str]) -> None:
+    rows, store = batch.rows, auditor.worker.store
+    assert rows is not None, "only published rows are checked"
+    assert rows.key is not None, "only published rows are checked"
+    assert rows.digest is not None, "rows under a key have a digest"
+    auditor.matches(rows.key, rows.digest, digest(store.get(rows.key)))
+    with opened(store, rows.key) as file:
+        table = file.read(columns=["request_id", "status"])
+    ids = table.column("request_id").to_pylist()
+    doubled = len(ids) - len(set(ids)) + len(ended.intersection(ids))
+    if doubled:
+        auditor.broken(rows.key, f"holds {doubled} requests that have a row already")
+    ended.update(ids)
+    found = table.column("status").to_pylist()
+    counts = Counts(planned=len(ids), **{status: found.count(status) for status in STATUSES})
+    if counts != rows.counts:
+        auditor.broken(rows.key, f"holds {counts.as_dict()}, but {rows.counts.as_dict()} was recorded")
+
+
+def _strays(auditor: _Auditor) -> None:
+    for key in _everything(auditor.worker):
+        if key not in auditor.seen and not _may_be_left_over(key, auditor):
+            auditor.broken(key, "belongs to no run and no experiment")
+
+
+def _everything(worker: Worker) -> Iterator[str]:
+    for folder in ("experiments", "samples", "pairs", "log", "checkpoints", "requests", "outputs", "comparisons"):
+        yield from worker.store.list_from(folder)
+
+
+def _may_be_left_over(key: str, auditor: _Auditor) -> bool:
+    """Say whether a worker that died may have left the object: its name is one of ours, for a run we know."""
+    runs = {RunId(run.run_id): run for name in auditor.worker.experiment_names() for run in auditor.worker.runs(name)}
+    folder, _, rest = key.partition("/")
+    if folder in {"samples", "pairs"}:
+        return key.endswith(".parquet") and len(key.rpartition("/")[2]) == 64 + len(".parquet")
+    for run_id, run in runs.items():
+        for batch_id in run.state.batches:
+            known = {
+                keys.requests(run_id, batch_id),
+                keys.comparisons(run.experiment.name, run_id, batch_id),
+            }
+            if key in known or (folder == "outputs" and rest.startswith(f"{run_id}/{batch_id}/")):
+                return True
+    return False

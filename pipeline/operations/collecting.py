@@ -1,0 +1,118 @@
+"""Polling and fetching: what the provider says, and what came back, byte for byte, before anyone reads it."""
+
+from datetime import datetime, timedelta
+
+from pipeline import planning
+from pipeline.errors import AccountError, ConflictError, ProviderError, RejectedError, UnavailableError
+from pipeline.events import AnyEvent, Ended, OutputsStored, Part, StatusChanged
+from pipeline.operations.settling import hold
+from pipeline.operations.worker import Run
+from pipeline.providers import RemoteBatch
+from pipeline.state import BatchState
+from pipeline.storage import keys
+from pipeline.storage.streams import Measured, compressed, decompressed
+
+_NO_FILES = "completed, no files yet"
+
+
+def poll_due(run: Run) -> int:
+    """Ask after every batch at its provider; append what changed, in one commit; return how many ended."""
+    events: list[AnyEvent] = []
+    for batch in planning.due(run.refresh(), run.worker.clock.now()).poll:
+        remote = _asked(run, batch)
+        if remote is not None:
+            if batch.cancel_asked and remote.end is None:
+                run.provider.cancel(remote.remote_id)
+            events += _news(run, batch, remote)
+    if events:
+        run.record(*events)
+    return sum(isinstance(event, Ended) for event in events)
+
+
+def _asked(run: Run, batch: BatchState) -> RemoteBatch | None:
+    assert batch.remote_id is not None, "a submitted batch has the provider's id"
+    try:
+        return run.provider.status(batch.remote_id)
+    except AccountError as error:
+        run.notify(batch, f"cannot be polled: {error}", warning=True)
+    except RejectedError as error:
+        hold(run, batch, f"the provider does not show {batch.remote_id} to this key: {error}")
+    except UnavailableError as error:
+        run.notify(batch, f"cannot be polled now: {error}", warning=True)
+    return None
+
+
+def _news(run: Run, batch: BatchState, remote: RemoteBatch) -> list[AnyEvent]:
+    """Return what the log does not know yet."""
+    if remote.end == "completed" and not remote.parts:
+        return _without_files(run, batch)
+    if remote.end is not None:
+        waits = remote.fault in {"account", "rate"}
+        not_before = run.worker.clock.now() + timedelta(seconds=run.worker.pace.pause) if waits else None
+        run.notify(batch, remote.status)
+        return [
+            Ended(
+                batch_id=batch.batch_id,
+                end=remote.end,
+                status=remote.status,
+                parts=dict(remote.parts),
+                faults=remote.faults,
+                fault=remote.fault,
+                not_before=not_before,
+            )
+        ]
+    if remote.status == batch.remote_status:
+        return []
+    return [StatusChanged(batch_id=batch.batch_id, status=remote.status, running=remote.running)]
+
+
+def _without_files(run: Run, batch: BatchState) -> list[AnyEvent]:
+    """Wait for files that are announced but not there; then let a person look."""
+    if batch.remote_status != _NO_FILES:
+        return [StatusChanged(batch_id=batch.batch_id, status=_NO_FILES)]
+    if _waited(run, batch.status_at):
+        hold(run, batch, f"the provider calls {batch.remote_id} completed but offers neither answers nor errors")
+    return []
+
+
+def collect_due(run: Run) -> int:
+    """Fetch what came back for every ended batch; return how many are stored now."""
+    collected = 0
+    for batch in planning.due(run.refresh(), run.worker.clock.now()).collect:
+        try:
+            parts = tuple(_fetch(run, batch, name, handle) for name, handle in sorted(batch.remote_parts.items()))
+        except ProviderError as error:
+            _not_fetched(run, batch, error)
+            continue
+        run.record(OutputsStored(batch_id=batch.batch_id, attempt=batch.attempt, parts=parts))
+        collected += 1
+    return collected
+
+
+def _not_fetched(run: Run, batch: BatchState, error: ProviderError) -> None:
+    """Leave the batch for the next round, or hold it when its answers stay out of reach."""
+    run.notify(batch, f"could not be fetched: {error}", warning=True)
+    if isinstance(error, RejectedError) and _waited(run, batch.ended_at):
+        hold(run, batch, f"its answers cannot be fetched: {error}")
+
+
+def _waited(run: Run, since: datetime | None) -> bool:
+    """Say whether files that are announced have been waited for long enough: three quiet periods, half an hour."""
+    patience = timedelta(seconds=3 * run.worker.pace.quiet)
+    return since is not None and run.worker.clock.now() - since > patience
+
+
+def _fetch(run: Run, batch: BatchState, name: str, handle: str) -> Part:
+    """Store one part whole and return its name and digest; one that is stored already is read, not fetched."""
+    key = keys.output(run.run_id, batch.batch_id, attempt=batch.attempt, part=name)
+    store = run.worker.store
+    if not store.exists(key):
+        fetched = Measured(run.provider.download(handle))
+        try:
+            store.put_stream(key, compressed(fetched))
+            return Part(name=name, key=key, digest=fetched.digest(), bytes=fetched.size)
+        except ConflictError:
+            run.notify(batch, f"{name} was stored by another worker")
+    with store.open(key) as file:
+        stored = Measured(decompressed(file, key=key)).drained()
+    return Part(name=name, key=key, digest=stored.digest(), bytes=stored.size)

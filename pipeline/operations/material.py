@@ -1,0 +1,96 @@
+"""The samples and pairs of an experiment on their way into and out of the store."""
+
+import io
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipeline.domain import Experiment
+from pipeline.errors import ConflictError, CorruptObjectError
+from pipeline.ids import Digest, ExperimentName, SampleId, digest, pair_id
+from pipeline.pairing import Pairs
+from pipeline.samples import Samples
+from pipeline.storage import Store, keys
+from pipeline.tasks.rendering import Material
+
+_PAIRS = pa.schema(
+    [("pair_id", pa.string()), ("first_id", pa.string()), ("second_id", pa.string()), ("group", pa.string())]
+)
+
+
+def pairs_digest(samples: Digest, pairs: Pairs) -> Digest:
+    """Return the name of the pairs: which positions of which samples meet in which order."""
+    return digest(b"\n".join([samples.encode(), pairs.first.tobytes(), pairs.second.tobytes()]))
+
+
+def store_samples(store: Store, name: ExperimentName, samples: Samples) -> Digest:
+    """Put the texts into the store once and return their name."""
+    named = samples.digest()
+    _put_once(store, keys.samples(name, named), samples.to_parquet_bytes())
+    return named
+
+
+def store_pairs(store: Store, name: ExperimentName, samples: Samples, pairs: Pairs) -> Digest:
+    """Put the pairs into the store once, by ids, and return their name."""
+    named = pairs_digest(samples.digest(), pairs)
+    sink = io.BytesIO()
+    pq.write_table(_pairs_table(samples, pairs), sink, compression="zstd", compression_level=1)
+    _put_once(store, keys.pairs(name, named), sink.getvalue())
+    return named
+
+
+def load_samples(store: Store, experiment: Experiment) -> Samples:
+    """Return the experiment's samples; raises CorruptObjectError if they are not the frozen ones."""
+    key = keys.samples(experiment.name, experiment.samples)
+    samples = Samples.from_parquet_bytes(store.get(key), source=key)
+    if samples.digest() != experiment.samples:
+        raise CorruptObjectError(f"{key} does not hold the texts it is named after; restore it from a backup")
+    return samples
+
+
+def load_material(store: Store, experiment: Experiment) -> Material:
+    """Return the experiment's samples and pairs; raises CorruptObjectError if they are not the frozen ones."""
+    samples = load_samples(store, experiment)
+    key = keys.pairs(experiment.name, experiment.pairs)
+    pairs = _positions(store.get(key), samples.ids(), key=key)
+    if pairs_digest(experiment.samples, pairs) != experiment.pairs:
+        raise CorruptObjectError(f"{key} does not hold the pairs it is named after; restore it from a backup")
+    return Material.of(samples, pairs)
+
+
+def _pairs_table(samples: Samples, pairs: Pairs) -> pa.Table:
+    ids, groups = samples.ids(), samples.groups()
+    columns = [
+        [pair_id(ids[one], ids[other]) for one, other in zip(pairs.first, pairs.second, strict=True)],
+        [ids[position] for position in pairs.first],
+        [ids[position] for position in pairs.second],
+        [groups[position] for position in pairs.first],
+    ]
+    return pa.table([pa.array(column, pa.string()) for column in columns], schema=_PAIRS)
+
+
+def _positions(data: bytes, ids: Sequence[SampleId], *, key: str) -> Pairs:
+    try:
+        table = pq.read_table(pa.BufferReader(data), columns=["first_id", "second_id"])
+    except pa.ArrowException as error:
+        raise CorruptObjectError(f"{key} is not readable Parquet; restore it from a backup ({error})") from error
+    known = pa.array(ids, pa.string())
+    first, second = (
+        pc.fill_null(pc.index_in(table.column(name), known), -1).to_numpy().astype(np.int32)
+        for name in ("first_id", "second_id")
+    )
+    if min(first.min(initial=0), second.min(initial=0)) < 0:
+        raise CorruptObjectError(f"{key} names samples that are not among the texts; restore it from a backup")
+    return Pairs(first=first, second=second)
+
+
+def _put_once(store: Store, key: str, body: bytes) -> None:
+    """Put an object whose name says what it holds; that it is there already is success."""
+    if not store.exists(key):
+        try:
+            store.put_new(key, body)
+        except ConflictError:
+            return

@@ -1,0 +1,95 @@
+"""What a person asks about a store: where everything stands. Reads only."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import msgspec
+
+from pipeline.domain import Counts
+from pipeline.ids import BatchId, ExperimentName, RunId
+from pipeline.operations.worker import Run, Worker
+from pipeline.state import BatchState, RunState
+from pipeline.storage.log import state_as_of
+
+
+class BatchStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One batch in the conservation table."""
+
+    batch_id: BatchId
+    attempt: int
+    phase: str
+    remote_id: str | None
+    requests: int
+    note: str | None
+
+
+class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One run in the conservation table."""
+
+    run_id: RunId
+    provider: str
+    model: str
+    reasoning: str
+    direction: str
+    counts: dict[str, int]
+    batches: tuple[BatchStatus, ...]
+
+
+class ExperimentStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One experiment in the conservation table."""
+
+    name: ExperimentName
+    counts: dict[str, int]
+    runs: tuple[RunStatus, ...]
+
+
+class StoreStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The conservation table, as `status --json` prints it."""
+
+    experiments: tuple[ExperimentStatus, ...]
+
+
+def status(worker: Worker, names: Iterable[ExperimentName], *, as_of: datetime | None = None) -> StoreStatus:
+    """Return the conservation table of these experiments, now or as it was."""
+    return StoreStatus(experiments=tuple(_experiment(worker, name, as_of) for name in names))
+
+
+def _experiment(worker: Worker, name: ExperimentName, as_of: datetime | None) -> ExperimentStatus:
+    runs = [(run, _state(run, as_of)) for run in worker.runs(name)]
+    total = sum((_counts(run, state) for run, state in runs), Counts())
+    return ExperimentStatus(name=name, counts=total.as_dict(), runs=tuple(_run(run, state) for run, state in runs))
+
+
+def _state(run: Run, as_of: datetime | None) -> RunState:
+    if as_of is None:
+        return run.refresh()
+    return state_as_of(run.worker.store, run.run_id, as_of)
+
+
+def _counts(run: Run, state: RunState) -> Counts:
+    """Return the run's counts; one that nobody has opened yet is planned and open."""
+    return state.counts if state.plan else Counts(planned=run.config.requests)
+
+
+def _run(run: Run, state: RunState) -> RunStatus:
+    judge = run.config.judge
+    return RunStatus(
+        run_id=run.run_id,
+        provider=judge.provider,
+        model=judge.model,
+        reasoning=judge.reasoning,
+        direction=run.config.direction,
+        counts=_counts(run, state).as_dict(),
+        batches=tuple(_batch(batch) for batch in state.batches.values()),
+    )
+
+
+def _batch(batch: BatchState) -> BatchStatus:
+    return BatchStatus(
+        batch_id=batch.batch_id,
+        attempt=batch.send,
+        phase=batch.phase,
+        remote_id=batch.remote_id,
+        requests=batch.requests,
+        note=batch.note,
+    )

@@ -1,0 +1,111 @@
+"""The merged comparisons as one file: Parquet, CSV or JSONL, streamed."""
+
+import csv
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import fsspec
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline.errors import ConfigError
+from pipeline.ids import ExperimentName
+from pipeline.operations.material import load_samples
+from pipeline.operations.worker import Worker
+from pipeline.storage.tables import stream
+from pipeline.tasks import task_named
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def export(worker: Worker, name: ExperimentName, *, out: str, with_samples: bool = False) -> int:
+    """Write every row of the experiment to the file and return how many; its ending says the format."""
+    kind = Path(out).suffix
+    if kind not in {".parquet", ".csv", ".jsonl"}:
+        raise ConfigError(f"--out {out}: the ending says the format; use .parquet, .csv or .jsonl")
+    table = _with_samples(worker, name) if with_samples else _rows(worker, name)
+    schema = _schema(with_samples=with_samples)
+    try:
+        with fsspec.open(out, "wb") as file:
+            if kind == ".parquet":
+                return _write_parquet(file, schema, table)
+            return _write_csv(file, schema, table) if kind == ".csv" else _write_jsonl(file, table)
+    except OSError as error:
+        raise ConfigError(f"--out {out}: cannot be written ({error.strerror or error})") from error
+
+
+def comparisons(worker: Worker, name: ExperimentName, *, columns: list[str] | None = None) -> pa.Table:
+    """Return the experiment's rows as one table."""
+    schema = _schema(with_samples=False)
+    wanted = schema if columns is None else pa.schema([schema.field(column) for column in columns])
+    return pa.Table.from_batches([batch.cast(wanted) for batch in _rows(worker, name, columns=columns)], wanted)
+
+
+def _schema(*, with_samples: bool) -> pa.Schema:
+    schema: pa.Schema = task_named("pairwise").SCHEMA
+    if with_samples:
+        for column in ("first_text", "second_text"):
+            schema = schema.append(pa.field(column, pa.string()))
+    return schema
+
+
+def _rows(worker: Worker, name: ExperimentName, *, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Yield the published rows run by run; what no event points to is no row."""
+    for run in worker.runs(name):
+        published = [batch.rows.key for batch in run.refresh().batches.values() if batch.rows and batch.rows.key]
+        yield from stream(worker.store, published, columns=columns)
+
+
+def _with_samples(worker: Worker, name: ExperimentName) -> Iterator[pa.RecordBatch]:
+    texts: dict[str, str] = {}
+    for _, experiment in worker.experiments(name):
+        samples = load_samples(worker.store, experiment)
+        texts.update(zip(samples.ids(), samples.texts(), strict=True))
+    for batch in _rows(worker, name):
+        added = batch
+        for side in ("first", "second"):
+            column = pa.array([texts[each] for each in batch.column(f"{side}_id").to_pylist()], pa.string())
+            added = added.append_column(f"{side}_text", column)
+        yield added
+
+
+def _write_parquet(file: BinaryIO, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
+    count = 0
+    with pq.ParquetWriter(file, schema, compression="zstd", compression_level=1) as writer:
+        for batch in batches:
+            writer.write_batch(batch.cast(schema))
+            count += len(batch)
+    return count
+
+
+def _write_csv(file: BinaryIO, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
+    count = 0
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(schema.names)
+    for batch in batches:
+        columns = [[_cell(value) for value in column.to_pylist()] for column in batch.columns]
+        writer.writerows(zip(*columns, strict=True))
+        count += len(batch)
+    text.flush()
+    text.detach()
+    return count
+
+
+def _write_jsonl(file: BinaryIO, batches: Iterator[pa.RecordBatch]) -> int:
+    count = 0
+    encoder = msgspec.json.Encoder()
+    for batch in batches:
+        file.write(encoder.encode_lines(batch.to_pylist()))
+        count += len(batch)
+    return count
+
+
+def _cell(value: object) -> object:
+    """Return the value so that a spreadsheet shows it instead of computing it."""
+    if isinstance(value, str) and value.startswith(_FORMULA):
+        return f"'{value}"
+    return value

@@ -1,0 +1,238 @@
+"""From an experiment file to a frozen experiment: read, expand, count, and put into the store once.
+
+Planning writes nothing and calls nobody. Freezing writes the samples, the pairs and last the experiment itself;
+growing an experiment adds a version that holds the old runs unchanged.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from pipeline import pairing, planning, providers
+from pipeline.domain import Criterion, Direction, Experiment, Limits, RunConfig, Template
+from pipeline.errors import ConfigError, ConflictError
+from pipeline.events import RunPlanned, Segment
+from pipeline.experiment import ExperimentFile, changes, expand, is_template_path, read_experiment, template_name
+from pipeline.ids import Digest, digest
+from pipeline.operations.material import pairs_digest, store_pairs, store_samples
+from pipeline.operations.submitting import open_run
+from pipeline.operations.worker import Run, Worker, renderer
+from pipeline.pairing import Pairs
+from pipeline.samples import Samples
+from pipeline.storage import keys
+from pipeline.storage.sources import read_samples, read_text, shown
+from pipeline.tasks import task_named
+from pipeline.tasks.rendering import Material
+from pipeline.tasks.templates import built_in, check_template
+from pipeline.tasks.traits import criterion_named
+
+_BYTES_A_TOKEN = 4
+
+
+class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that could be sent: its requests, how they are cut, and about how much they are."""
+
+    config: RunConfig
+    segments: tuple[Segment, ...]
+    too_large: int
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes would be sent."""
+        return sum(segment.bytes for segment in self.segments)
+
+    @property
+    def input_tokens(self) -> int:
+        """About how many tokens the prompts have, at four bytes a token."""
+        return self.bytes // _BYTES_A_TOKEN
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """An experiment that could be run, with everything a store needs to hold of it."""
+
+    experiment: Experiment
+    samples: Samples
+    pairs: Pairs
+    runs: tuple[RunPlan, ...]
+
+
+def plan(location: str) -> Plan:
+    """Return what the experiment file at this path or URL asks for; raises ConfigError if it cannot be done."""
+    base = _folder(location)
+    source = shown(location)
+    file = read_experiment(read_text(location, base=str(Path.cwd())).encode(), source=source)
+    samples = read_samples(file.samples, base=base)
+    pairs = _pairs(file, samples, source)
+    configs = _configs(file, samples, pairs, base=base, source=source)
+    material = Material.of(samples, pairs)
+    material.check()
+    experiment = Experiment(
+        name=file.name,
+        samples=samples.digest(),
+        pairs=pairs_digest(samples.digest(), pairs),
+        attempts=file.attempts,
+        max_requests=file.batch.max_requests,
+        max_bytes=file.batch.max_bytes,
+        segments=file.batch.segments,
+        runs=configs,
+    )
+    runs = tuple(_run_plan(config, experiment, material) for config in configs)
+    return Plan(experiment=experiment, samples=samples, pairs=pairs, runs=runs)
+
+
+def _folder(location: str) -> str:
+    """Return where the paths inside an experiment file start from."""
+    return location.rpartition("/")[0] if "://" in location else str(Path(location).absolute().parent)
+
+
+def _pairs(file: ExperimentFile, samples: Samples, source: str) -> Pairs:
+    asked = file.pairs
+    groups = samples.groups()
+    try:
+        return pairing.make_pairs(
+            len(samples),
+            groups=groups if any(group is not None for group in groups) else None,
+            design=asked.design,
+            count=asked.count,
+            share=asked.share,
+            seed=asked.seed,
+            order=asked.order,
+        )
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error}") from error
+
+
+def _configs(file: ExperimentFile, samples: Samples, pairs: Pairs, *, base: str, source: str) -> tuple[RunConfig, ...]:
+    share = file.reverse_share or 1.0
+    reversed_ = len(pairing.reverse_subset(len(pairs), share=share, seed=file.pairs.seed))
+    counts: dict[Direction, int] = {"forward": len(pairs), "reverse": reversed_}
+    try:
+        configs = expand(
+            file,
+            templates={template_name(entry): _template(entry, base) for entry in file.templates},
+            criterion=_criterion(file),
+            modes=lambda name: providers.module(name).MODE,
+            task_version=task_named(file.task).VERSION,
+            samples=samples.digest(),
+            pairs=pairs_digest(samples.digest(), pairs),
+            requests=counts,
+        )
+        for config in configs:
+            providers.module(config.judge.provider).check_judge(config.judge)
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error}") from error
+    seed = file.pairs.seed
+    return tuple(
+        replace(config, share=share, seed=seed) if config.direction == "reverse" and share != 1.0 else config
+        for config in configs
+    )
+
+
+def _template(entry: str, base: str) -> Template:
+    if is_template_path(entry):
+        template = Template(name=template_name(entry), text=read_text(entry, base=base))
+        check_template(template)
+        return template
+    known = built_in(entry)
+    if known is None:
+        raise ConfigError(
+            f"templates: {entry!r} is no built-in template; give a path that ends in .txt, or a known name"
+        )
+    return known
+
+
+def _criterion(file: ExperimentFile) -> Criterion:
+    if isinstance(file.criterion, str):
+        return criterion_named(file.criterion)
+    return Criterion(name=file.criterion.name, description=file.criterion.description)
+
+
+def _run_plan(config: RunConfig, experiment: Experiment, material: Material) -> RunPlan:
+    hard = providers.module(config.judge.provider).LIMITS
+    limits = Limits(
+        max_requests=min(hard.max_requests, experiment.max_requests or hard.max_requests),
+        max_bytes=min(hard.max_bytes, experiment.max_bytes or hard.max_bytes),
+    )
+    sizes = renderer(config, material).sizes()
+    too_large = sizes > hard.max_bytes
+    segments = planning.cut(np.where(too_large, 0, sizes), limits, segments=experiment.segments)
+    if planning.too_many(segments):
+        raise ConfigError(f"{config.run_id} would have {len(segments)} slices; raise batch.max_requests or max_bytes")
+    return RunPlan(config=config, segments=segments, too_large=int(too_large.sum()))
+
+
+def check_growth(worker: Worker, experiment: Experiment) -> None:
+    """Refuse a version that would alter the requests of a run that exists; more runs are welcome."""
+    if experiment.name not in worker.experiment_names():
+        return
+    known = {run.run_id: run.config for run in worker.runs(experiment.name)}
+    for config in experiment.runs:
+        old = known.get(config.run_id)
+        if old is not None and old != config:
+            what = ", ".join(changes(old, config))
+            raise ConfigError(
+                f"experiment {experiment.name!r} exists in {worker.store.url} and {config.run_id} would change "
+                f"({what}); take a new name"
+            )
+
+
+def freeze(worker: Worker, planned: Plan) -> Digest:
+    """Put the experiment into the store, unless it is there, and return its name there."""
+    experiment = planned.experiment
+    check_growth(worker, experiment)
+    body = msgspec.json.encode(experiment, order="sorted")
+    named = digest(body)
+    store_samples(worker.store, experiment.name, planned.samples)
+    store_pairs(worker.store, experiment.name, planned.samples, planned.pairs)
+    key = keys.experiment(experiment.name, named)
+    if not worker.store.exists(key):
+        try:
+            worker.store.put_new(key, body)
+        except ConflictError:
+            return named
+    return named
+
+
+def open_runs(worker: Worker, planned: Plan, *, experiment_digest: Digest) -> list[Run]:
+    """Ask for every run of the experiment; the first commit alone makes sure that all of them get opened."""
+    by_id = {run.run_id: run for run in worker.runs(planned.experiment.name)}
+    opened: list[Run] = []
+    for each in planned.runs:
+        run = by_id[each.config.run_id]
+        open_run(run, run_planned(planned.experiment, each, experiment_digest))
+        opened.append(run)
+    return opened
+
+
+def run_planned(experiment: Experiment, run: RunPlan, experiment_digest: Digest) -> RunPlanned:
+    """Return the event that fixes a run."""
+    return RunPlanned(
+        experiment=experiment.name,
+        experiment_digest=experiment_digest,
+        run_digest=run.config.digest(),
+        requests=run.config.requests,
+        attempts=experiment.attempts,
+        segments=run.segments,
+    )
+
+
+def complete_opening(worker: Worker, runs: list[Run]) -> None:
+    """Open the runs that an interrupted submit left out although the whole experiment was asked for."""
+    asked = {plan.experiment_digest for run in runs if (plan := run.refresh().plan) and plan.asked == "experiment"}
+    unopened = [run for run in runs if run.state.plan is None]
+    for name in sorted({run.experiment.name for run in unopened}):
+        for version, experiment in worker.experiments(name):
+            wanted = {config.run_id for config in experiment.runs} if version in asked else set()
+            for run in unopened:
+                if run.run_id in wanted:
+                    each = _run_plan(run.config, experiment, worker.material(experiment))
+                    open_run(run, run_planned(experiment, each, version))
+
+
+def check_keys(worker: Worker, names: Iterable[str]) -> None:
+    """Raise ConfigError if one of these providers has no key: before anything is written or sent."""
+    for name in sorted(set(names)):
+        worker.provider(name)

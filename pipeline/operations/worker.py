@@ -1,0 +1,225 @@
+"""A worker: one process at work on a store, with what its operations share.
+
+It holds caches, never state: whatever matters is in the store, and another worker can go on at any moment.
+"""
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Self
+
+import httpx
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline import providers
+from pipeline.clock import Clock
+from pipeline.domain import Experiment, RunConfig
+from pipeline.errors import ConfigError, ConflictError, CorruptObjectError
+from pipeline.events import AnyEvent
+from pipeline.ids import BatchId, Digest, ExperimentName, RunId
+from pipeline.operations.material import load_material
+from pipeline.providers import Provider, ProviderModule
+from pipeline.settings import Settings
+from pipeline.state import BatchState, RunState
+from pipeline.storage import Store, keys
+from pipeline.storage.log import RunLog
+from pipeline.storage.tables import stream
+from pipeline.tasks import task_named
+from pipeline.tasks.rendering import Material, Renderer
+
+Positions = NDArray[np.int64]
+
+_experiments = msgspec.json.Decoder(Experiment)
+
+
+class Notice(msgspec.Struct, frozen=True, kw_only=True):
+    """Something a person at the screen may want to see; nothing depends on it."""
+
+    run_id: RunId
+    batch_id: BatchId | None
+    text: str
+    warning: bool = False
+
+
+class Worker:
+    """One process at work on a store."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Clock,
+        settings: Settings,
+        transport: httpx.BaseTransport | None = None,
+        notify: Callable[[Notice], None] = lambda _: None,
+    ) -> None:
+        self.store = store
+        self.clock = clock
+        self.settings = settings
+        self.pace = settings.pace()
+        self.notify = notify
+        self.name = f"{socket.gethostname()}-{os.getpid()}-{clock.nonce()[:8]}"
+        self._transport = transport
+        self._providers: dict[str, Provider] = {}
+        self._materials: dict[tuple[Digest, Digest], Material] = {}
+        self._runs: dict[RunId, Run] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection; the worker can be used again and opens them anew."""
+        while self._providers:
+            self._providers.popitem()[1].close()
+
+    def provider(self, name: str) -> Provider:
+        """Return the provider, or raise ConfigError if its key is missing."""
+        if name not in self._providers:
+            built = providers.module(name).build(self.settings, self.clock, transport=self._transport)
+            self._providers[name] = built
+        return self._providers[name]
+
+    def experiment_names(self) -> list[ExperimentName]:
+        """Return the names of all experiments in the store."""
+        return [ExperimentName(name) for name in self.store.folders(keys.EXPERIMENTS)]
+
+    def experiments(self, name: ExperimentName) -> list[tuple[Digest, Experiment]]:
+        """Return every frozen version of an experiment; a later one only adds runs."""
+        found = self.store.list_from(f"{keys.EXPERIMENTS}/{name}")
+        return [(Digest(key.rpartition("/")[2].removesuffix(".json")), self._experiment(key)) for key in found]
+
+    def _experiment(self, key: str) -> Experiment:
+        try:
+            return _experiments.decode(self.store.get(key))
+        except msgspec.DecodeError as error:
+            raise CorruptObjectError(f"{key} is not a frozen experiment; restore it from a backup ({error})") from error
+
+    def runs(self, name: ExperimentName) -> list["Run"]:
+        """Return the runs of an experiment in the order of its file."""
+        versions = self.experiments(name)
+        if not versions:
+            raise ConfigError(f"there is no experiment {name!r} in {self.store.url}; `pairlog status` lists them")
+        versions.sort(key=lambda version: len(version[1].runs))
+        found: dict[RunId, Run] = {}
+        for digest, experiment in versions:
+            for config in experiment.runs:
+                found.setdefault(config.run_id, self._run(config, experiment, digest))
+        return list(found.values())
+
+    def _run(self, config: RunConfig, experiment: Experiment, digest: Digest) -> "Run":
+        known = self._runs.get(config.run_id)
+        if known is None:
+            known = self._runs[config.run_id] = Run(self, config, experiment, digest)
+        return known
+
+    def run(self, run_id: str) -> "Run":
+        """Return one run by its id."""
+        for name in self.experiment_names():
+            if run_id.startswith(f"{name}--"):
+                for run in self.runs(name):
+                    if run.run_id == run_id:
+                        return run
+        raise ConfigError(f"there is no run {run_id!r} in {self.store.url}; `pairlog status` lists them")
+
+    def material(self, experiment: Experiment) -> Material:
+        """Return the experiment's samples and pairs, read once."""
+        key = (experiment.samples, experiment.pairs)
+        if key not in self._materials:
+            self._materials[key] = load_material(self.store, experiment)
+        return self._materials[key]
+
+
+class Run:
+    """One run in the hands of a worker."""
+
+    def __init__(self, worker: Worker, config: RunConfig, experiment: Experiment, digest: Digest) -> None:
+        self.worker = worker
+        self.config = config
+        self.experiment = experiment
+        self.experiment_digest = digest
+        self.run_id = config.run_id
+        self._log = RunLog(worker.store, config.run_id, clock=worker.clock, writer=worker.name)
+
+    @property
+    def state(self) -> RunState:
+        """The state as of the last look at the log."""
+        return self._log.state
+
+    def refresh(self) -> RunState:
+        """Return the state after everything in the log by now."""
+        return self._log.refresh()
+
+    def decide(self, *events: AnyEvent) -> RunState:
+        """Append what was decided on the state last seen; raises ConflictError if somebody was first."""
+        return self._log.append(*events)
+
+    def record(self, *events: AnyEvent) -> RunState:
+        """Append facts that stay true whoever else wrote meanwhile."""
+        while True:
+            try:
+                return self._log.append(*events)
+            except ConflictError:
+                self._log.refresh()
+
+    def notify(self, batch: BatchState | None, text: str, *, warning: bool = False) -> None:
+        """Tell a person at the screen."""
+        batch_id = batch.batch_id if batch else None
+        self.worker.notify(Notice(run_id=self.run_id, batch_id=batch_id, text=text, warning=warning))
+
+    @property
+    def module(self) -> ProviderModule:
+        """What is known of the provider without a key."""
+        return providers.module(self.config.judge.provider)
+
+    @property
+    def provider(self) -> Provider:
+        """The provider that judges this run."""
+        return self.worker.provider(self.config.judge.provider)
+
+    @cached_property
+    def material(self) -> Material:
+        """The samples and pairs of the run's experiment."""
+        return self.worker.material(self.experiment)
+
+    @cached_property
+    def renderer(self) -> Renderer:
+        """The run's requests."""
+        return renderer(self.config, self.material)
+
+    def members(self, batch: BatchState) -> Positions:
+        """Return which requests of the run are in the batch: its slice, or what the batch before left unanswered."""
+        plan = self.state.plan
+        assert plan is not None, "a batch is only planned in a planned run"
+        if batch.after is None:
+            segment = plan.segments[batch.segment]
+            return np.arange(segment.start, segment.start + segment.requests)
+        before = self.state.batches[batch.after]
+        ended = set(self._ended_in(before))
+        return np.array(
+            [position for position in self.members(before).tolist() if self.renderer.request_id(position) not in ended],
+            dtype=np.int64,
+        )
+
+    def _ended_in(self, batch: BatchState) -> Iterator[str]:
+        if batch.rows is not None and batch.rows.key is not None:
+            for rows in stream(self.worker.store, [batch.rows.key], columns=["request_id"]):
+                yield from rows.column("request_id").to_pylist()
+
+    def sendable(self, batch: BatchState) -> Positions:
+        """Return the members that fit into a batch at all; a line that does not is never sent."""
+        members = self.members(batch)
+        sizes = self.renderer.sizes()[members]
+        return members[sizes <= self.module.LIMITS.max_bytes]
+
+
+def renderer(config: RunConfig, material: Material) -> Renderer:
+    """Return the requests of a run."""
+    judge = config.judge
+    schema = task_named(config.task).json_schema(ties=config.ties) if judge.answer == "json" else None
+    return Renderer(config, material, providers.module(judge.provider).frame(judge, schema=schema))
