@@ -1,0 +1,5 @@
+"""`python -m pipeline.cli` is `pairlog`."""
+
+from pipeline.cli import main
+
+main()

@@ -1,0 +1,51 @@
+"""The commands' frame: the program itself and the options many commands share."""
+
+from typing import Annotated
+
+import typer
+
+from pipeline.cli.screen import show
+from pipeline.clock import SystemClock
+from pipeline.errors import ConfigError
+from pipeline.ids import ExperimentName
+from pipeline.operations.worker import Worker
+from pipeline.settings import from_environment
+from pipeline.storage import open_store
+
+app = typer.Typer(
+    name="pairlog",
+    help="Very large pairwise LLM-judge studies through the providers' Batch APIs.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+StoreOption = Annotated[
+    str | None,
+    typer.Option("--store", help="Where everything is kept: a path or URL; default $PAIRLOG_STORE or .pairlog."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
+IntervalOption = Annotated[float, typer.Option("--interval", min=0.0, help="Seconds between two polls.")]
+StrictOption = Annotated[bool, typer.Option("--strict", help="Exit 1 if any request did not end as ok.")]
+FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="The experiment file.")]
+NamesArgument = Annotated[list[str] | None, typer.Argument(metavar="[EXPERIMENT]...", help="Default: all.")]
+
+
+def worker_on(store: str | None) -> Worker:
+    """Return a worker on the store that was named, in the call or the environment."""
+    settings = from_environment()
+    return Worker(open_store(store or settings.store()), clock=SystemClock(), settings=settings, notify=show)
+
+
+def chosen(worker: Worker, names: list[str] | None) -> list[ExperimentName]:
+    """Return the experiments that were named, or all; raises ConfigError for one that is not there."""
+    known = worker.experiment_names()
+    for name in names or []:
+        if name not in known:
+            there = f"it holds {', '.join(known)}" if known else "it holds none"
+            raise ConfigError(f"there is no experiment {name!r} in {worker.store.url}; {there}")
+    return [ExperimentName(name) for name in names] if names else known
+
+
+from pipeline.cli import reading, studying, tools  # noqa: E402, F401 - the modules add their commands to the app

@@ -1,0 +1,59 @@
+"""The bundled example: a simulator on loopback, the whole path, and the order found beside the true one."""
+
+import csv
+from pathlib import Path
+
+import pipeline
+from pipeline.cli.screen import rows, say, show
+from pipeline.cli.studying import finish, submitted
+from pipeline.clock import Clock
+from pipeline.errors import ConfigError
+from pipeline.ids import ExperimentName
+from pipeline.operations.results import comparisons
+from pipeline.operations.worker import Worker
+from pipeline.ranking import RankingOptions, Unrankable, rank
+from pipeline.settings import Settings
+from pipeline.simulator import Simulator, SimulatorSettings
+from pipeline.storage import keys, open_store
+
+_NAME = ExperimentName("essays")
+
+
+def demo_folder() -> Path:
+    """Return where the example is: in an installed package, or in a checkout."""
+    package = Path(pipeline.__file__).parent
+    for folder in (package / "demo", package.parent / "infra" / "demo"):
+        if folder.is_dir():
+            return folder
+    raise ConfigError("the bundled example is missing from this installation; install pairlog again")
+
+
+def show_demo(store: str, *, clock: Clock) -> int:
+    """Run the example on a simulator of its own and show what came out; return the exit code."""
+    folder = demo_folder()
+    truth = _truth(folder / "essays.csv")
+    qualities = {text: quality for text, quality, _ in truth}
+    with Simulator(SimulatorSettings(qualities=qualities, sharpness=3.0, bias=0.4, seed=7)) as simulator:
+        environment = {"OPENAI_API_KEY": "simulated", "OPENAI_BASE_URL": simulator.openai_base_url}
+        worker = Worker(open_store(store), clock=clock, settings=Settings(environment), notify=show)
+        code = finish(worker, submitted(worker, str(folder / "essays.yaml")), interval=0.1)
+        _show_order(worker, [sample_id for _, _, sample_id in sorted(truth, key=lambda each: -each[1])])
+    say(f"read the rows with any Parquet reader: {worker.store.url}/{keys.COMPARISONS}/**/*.parquet")
+    return code
+
+
+def _truth(path: Path) -> list[tuple[str, float, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return [(row["text"], float(row["quality"]), row["id"]) for row in csv.DictReader(file)]
+
+
+def _show_order(worker: Worker, true_order: list[str]) -> None:
+    found = rank(comparisons(worker, _NAME), RankingOptions())
+    if isinstance(found, Unrankable):
+        say(found.reason)
+        return
+    lines = [
+        [str(place), each.contestant, f"{each.score:+.2f}", f"{each.low:+.2f} … {each.high:+.2f}", true]
+        for place, (each, true) in enumerate(zip(found.standings, true_order, strict=True), start=1)
+    ]
+    rows("the order found, beside the true one", ["", "found", "score", "95 %", "true"], lines)

@@ -1,0 +1,152 @@
+"""Commands that only read: status, events, results, audit, explain."""
+
+import sys
+from datetime import UTC, datetime
+from typing import Annotated
+
+import msgspec
+import typer
+
+from pipeline.cli.app import JsonOption, NamesArgument, StoreOption, app, chosen, worker_on
+from pipeline.cli.screen import complain, people, print_json, safe, say, show_status
+from pipeline.clock import SystemClock
+from pipeline.errors import ConfigError
+from pipeline.events import AnyEvent, Commit
+from pipeline.operations.auditing import audit as audit_store
+from pipeline.operations.explaining import explain as explain_request
+from pipeline.operations.reporting import status as store_status
+from pipeline.operations.results import export
+from pipeline.storage.log import read_commits
+
+
+@app.command()
+def status(
+    names: NamesArgument = None,
+    as_json: JsonOption = False,
+    as_of: Annotated[str | None, typer.Option("--as-of", metavar="ISO-TIME", help="As it was at this time.")] = None,
+    store: StoreOption = None,
+) -> None:
+    """Show the conservation table per experiment, run and batch."""
+    worker = worker_on(store)
+    found = store_status(worker, chosen(worker, names), as_of=_moment(as_of))
+    if as_json:
+        print_json(found)
+    elif found.experiments:
+        show_status(found.experiments)
+    else:
+        say(f"there are no experiments in {worker.store.url}")
+
+
+def _moment(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ConfigError(f"--as-of {text!r} is no time; give one like 2026-11-16T09:30:00+00:00") from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+@app.command()
+def events(
+    run_id: Annotated[str, typer.Argument(metavar="RUN")],
+    as_json: JsonOption = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on as new events arrive; with --json a line each.")
+    ] = False,
+    store: StoreOption = None,
+) -> None:
+    """Show the log of a run."""
+    worker = worker_on(store)
+    run = worker.run(run_id)
+    commits = list(read_commits(worker.store, run.run_id))
+    if as_json and not follow:
+        print_json([commit for commit, _ in commits])
+        return
+    clock = SystemClock()
+    while True:
+        for commit, _ in commits:
+            _print_commit(commit, as_json=as_json)
+        if not follow:
+            return
+        seq, prev = (commits[-1][0].seq + 1, commits[-1][1]) if commits else (0, None)
+        clock.sleep(1.0)
+        fresh = list(read_commits(worker.store, run.run_id, seq=seq, prev=prev))
+        while not fresh:
+            clock.sleep(1.0)
+            fresh = list(read_commits(worker.store, run.run_id, seq=seq, prev=prev))
+        commits = fresh
+
+
+def _print_commit(commit: Commit, *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(msgspec.json.encode(commit).decode() + "\n")
+        sys.stdout.flush()
+        return
+    moment = commit.at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    for event in commit.events:
+        sys.stdout.write(f"{commit.seq:>5}  {moment}  {_sentence(event)}\n")
+
+
+def _sentence(event: AnyEvent) -> str:
+    fields = msgspec.to_builtins(event)
+    kind = fields.pop("type")
+    batch = fields.pop("batch_id", "")
+    shown = {name: value for name, value in fields.items() if value not in (None, [], {}, ())}
+    if "segments" in shown:
+        shown["segments"] = len(shown["segments"])
+    details = "  ".join(f"{name}={_short(value)}" for name, value in shown.items())
+    return safe(f"{kind:<15} {batch:<8} {details}")
+
+
+def _short(value: object) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return text if len(text) <= 120 else f"{text[:117]}…"
+
+
+@app.command()
+def results(
+    name: Annotated[str, typer.Argument(metavar="EXPERIMENT")],
+    out: Annotated[str, typer.Option("--out", metavar="FILE", help="Ends in .parquet, .csv or .jsonl.")],
+    with_samples: Annotated[bool, typer.Option("--with-samples", help="Add the texts.")] = False,
+    store: StoreOption = None,
+) -> None:
+    """Write the merged comparisons to one file."""
+    worker = worker_on(store)
+    (experiment,) = chosen(worker, [name])
+    say(f"{export(worker, experiment, out=out, with_samples=with_samples):,} rows in {out}")
+
+
+@app.command()
+def audit(names: NamesArgument = None, as_json: JsonOption = False, store: StoreOption = None) -> int:
+    """Check every invariant and every object's digest; exit 1 and name what is broken."""
+    worker = worker_on(store)
+    found = audit_store(worker, chosen(worker, names) if names else [])
+    if as_json:
+        print_json(found)
+    for finding in found.findings:
+        complain(
+            f"{finding.key}: {finding.problem}" if finding.key not in finding.problem else finding.problem,
+            title="broken",
+        )
+    if found.findings:
+        complain(f"{len(found.findings)} of {found.objects} objects are not as they must be", title="audit")
+        return 1
+    say(f"{found.objects:,} objects and {found.requests:,} requests are as they must be")
+    return 0
+
+
+@app.command()
+def explain(
+    request_id: Annotated[str, typer.Argument(metavar="REQUEST_ID")],
+    as_json: JsonOption = False,
+    store: StoreOption = None,
+) -> None:
+    """Go from a row back to the raw line, batch, attempt, prompt and samples."""
+    found = explain_request(worker_on(store), request_id)
+    if as_json:
+        print_json(found)
+        return
+    for name, value in msgspec.to_builtins(found).items():
+        people.print(f"[bold]{name}[/bold]")
+        say("  " + str(value if value is not None else "–").replace("\n", "\n  "))

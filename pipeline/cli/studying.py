@@ -1,0 +1,221 @@
+"""Commands that move a study on: plan, submit, resume, run, cancel, adopt, void."""
+
+from typing import Annotated
+
+import typer
+
+from pipeline.cli.app import (
+    FileArgument,
+    IntervalOption,
+    JsonOption,
+    NamesArgument,
+    StoreOption,
+    StrictOption,
+    app,
+    chosen,
+    worker_on,
+)
+from pipeline.cli.screen import complain, print_json, progress_of, rows, say, show_status
+from pipeline.errors import ConfigError
+from pipeline.ids import BatchId
+from pipeline.operations import studies
+from pipeline.operations.cancelling import cancel as cancel_run
+from pipeline.operations.reporting import status
+from pipeline.operations.resuming import Standing, standing
+from pipeline.operations.resuming import resume as resume_runs
+from pipeline.operations.settling import adopt_by_hand, void_by_hand
+from pipeline.operations.studies import Plan, check_keys, freeze, open_runs
+from pipeline.operations.submitting import submit_due
+from pipeline.operations.worker import Run, Worker
+from pipeline.state import UNSETTLED, BatchState
+from pipeline.storage.probe import ensure_proven
+
+
+@app.command()
+def plan(file: FileArgument, as_json: JsonOption = False) -> None:
+    """Validate, expand, and count requests, batches and tokens; writes nothing, calls nobody."""
+    planned = studies.plan(file)
+    if as_json:
+        print_json(_summary(planned))
+        return
+    lines = [
+        [
+            run.config.run_id,
+            f"{run.config.requests:,}",
+            f"{len(run.segments):,}",
+            f"{run.bytes / 1e6:,.1f}",
+            f"{run.input_tokens:,}",
+        ]
+        for run in planned.runs
+    ]
+    rows(
+        f"experiment {planned.experiment.name}", ["run", "requests", "batches", "MB", "≈ input tokens"], lines, right=1
+    )
+    too_large = sum(run.too_large for run in planned.runs)
+    if too_large:
+        complain(f"{too_large} requests are larger than a batch may be and will end as errored", title="note")
+    say(
+        f"{len(planned.samples):,} samples, {len(planned.pairs):,} pairs, "
+        f"{sum(run.config.requests for run in planned.runs):,} requests; nothing was written or sent"
+    )
+
+
+def _summary(planned: Plan) -> dict[str, object]:
+    runs = [
+        {
+            "run_id": run.config.run_id,
+            "requests": run.config.requests,
+            "batches": len(run.segments),
+            "bytes": run.bytes,
+            "input_tokens": run.input_tokens,
+            "too_large": run.too_large,
+        }
+        for run in planned.runs
+    ]
+    totals = {key: sum(int(str(run[key])) for run in runs) for key in ("requests", "batches", "bytes", "input_tokens")}
+    return {
+        "experiment": planned.experiment.name,
+        "samples": len(planned.samples),
+        "pairs": len(planned.pairs),
+        **totals,
+        "runs": runs,
+    }
+
+
+@app.command()
+def submit(file: FileArgument, store: StoreOption = None) -> int:
+    """Plan and submit every batch; does not poll; safe to repeat."""
+    worker = worker_on(store)
+    runs = submitted(worker, file)
+    unsent = [batch for run in runs for batch in run.state.batches.values() if batch.phase in _UNSENT]
+    if unsent:
+        complain(f"{len(unsent)} batches are not at their provider yet: {_why(unsent)}; `pairlog resume` goes on")
+        return 1
+    say("every batch is at its provider; `pairlog resume` polls and fetches")
+    return 0
+
+
+_UNSENT = UNSETTLED | {"planned", "prepared", "voided", "refused"}
+
+
+def _why(batches: list[BatchState]) -> str:
+    return next((batch.note for batch in batches if batch.note), "see `pairlog status`")
+
+
+def submitted(worker: Worker, file: str) -> list[Run]:
+    """Freeze the experiment, open its runs and send what is due."""
+    planned = studies.plan(file)
+    check_keys(worker, (run.config.judge.provider for run in planned.runs))
+    studies.check_growth(worker, planned.experiment)
+    ensure_proven(worker.store, worker.clock)
+    runs = open_runs(worker, planned, experiment_digest=freeze(worker, planned))
+    for run in runs:
+        submit_due(run, mended=True)
+    return runs
+
+
+@app.command()
+def resume(
+    names: NamesArgument = None,
+    interval: IntervalOption = 60.0,
+    once: Annotated[bool, typer.Option("--once", help="One round, without waiting.")] = False,
+    strict: StrictOption = False,
+    store: StoreOption = None,
+) -> int:
+    """Poll, settle, download, parse and send again until nothing is open; from any machine, without FILE."""
+    worker = worker_on(store)
+    runs = [run for name in chosen(worker, names) for run in worker.runs(name)]
+    if not runs:
+        say(f"there is nothing to resume in {worker.store.url}")
+        return 0
+    return finish(worker, runs, interval=interval, once=once, strict=strict)
+
+
+@app.command()
+def run(
+    file: FileArgument, interval: IntervalOption = 60.0, strict: StrictOption = False, store: StoreOption = None
+) -> int:
+    """Submit, then resume."""
+    worker = worker_on(store)
+    return finish(worker, submitted(worker, file), interval=interval, strict=strict)
+
+
+def finish(worker: Worker, runs: list[Run], *, interval: float, once: bool = False, strict: bool = False) -> int:
+    """Resume the runs, show how they ended, and return the exit code."""
+    with progress_of(sum(run.config.requests for run in runs)) as watch:
+        end = resume_runs(worker, runs, interval=interval, once=once, watch=watch)
+    names = list(dict.fromkeys(run.experiment.name for run in runs))
+    show_status(status(worker, names).experiments)
+    return _exit_code(end, strict=strict)
+
+
+def _exit_code(end: Standing, *, strict: bool) -> int:
+    for reason in end.reasons:
+        complain(reason, title="waits for you")
+    if end.is_open:
+        complain(f"{end.counts.open:,} requests are open; `pairlog resume` goes on", title="left")
+        return 1
+    failed = end.counts.ended - end.counts.ok
+    if strict and failed:
+        complain(f"{failed:,} requests did not end as ok", title="left")
+        return 1
+    say(f"every request has ended: {end.counts.ok:,} ok, {failed:,} not")
+    return 0
+
+
+@app.command()
+def cancel(
+    name: Annotated[str, typer.Argument(metavar="EXPERIMENT")],
+    run_id: Annotated[str | None, typer.Option("--run", help="Only this run.")] = None,
+    store: StoreOption = None,
+) -> int:
+    """Cancel what is open; what was answered is kept, the rest ends as cancelled."""
+    worker = worker_on(store)
+    (experiment,) = chosen(worker, [name])
+    runs = [run for run in worker.runs(experiment) if run_id in {None, run.run_id}]
+    if not runs:
+        raise ConfigError(f"experiment {name!r} has no run {run_id!r}; `pairlog status {name}` lists them")
+    asked = sum(cancel_run(run) for run in runs)
+    end = standing(runs)
+    say(f"{asked} batches cancelled")
+    if end.is_open:
+        complain(
+            f"{end.counts.open:,} requests wait for their provider; `pairlog resume {name}` fetches what was answered",
+            title="left",
+        )
+        return 1
+    return 0
+
+
+RunArgument = Annotated[str, typer.Argument(metavar="RUN")]
+BatchArgument = Annotated[str, typer.Argument(metavar="BATCH")]
+
+
+@app.command()
+def adopt(
+    run_id: RunArgument,
+    batch_id: BatchArgument,
+    remote_id: Annotated[str, typer.Argument(metavar="REMOTE_ID")],
+    store: StoreOption = None,
+) -> None:
+    """Settle a held batch by hand: the provider has it under REMOTE_ID."""
+    run = worker_on(store).run(run_id)
+    adopt_by_hand(run, _unsettled(run, batch_id), remote_id)
+    say(f"{batch_id} is {remote_id}; `pairlog resume` goes on")
+
+
+@app.command()
+def void(run_id: RunArgument, batch_id: BatchArgument, store: StoreOption = None) -> None:
+    """Settle a held batch by hand: the provider does not have it, so it may be sent again."""
+    run = worker_on(store).run(run_id)
+    void_by_hand(run, _unsettled(run, batch_id))
+    say(f"{batch_id} will be sent again by `pairlog resume`")
+
+
+def _unsettled(run: Run, batch_id: str) -> BatchState:
+    batch = run.refresh().batches.get(BatchId(batch_id))
+    if batch is None:
+        raise ConfigError(f"{run.run_id} has no batch {batch_id!r}; `pairlog status` lists them")
+    if batch.phase not in UNSETTLED:
+        raise ConfigError(f"{batch_id} is {batch.phase}; only a held or uncertain batch can be settled by hand")
+    return batch

@@ -1,0 +1,98 @@
+"""Commands around a study: doctor, simulate, demo."""
+
+import csv
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipeline import providers
+from pipeline.cli.app import StoreOption, app, worker_on
+from pipeline.cli.screen import complain, people, rows, say
+from pipeline.clock import SystemClock
+from pipeline.errors import ConfigError, PipelineError
+from pipeline.operations.worker import Worker
+from pipeline.settings import from_environment
+from pipeline.storage.probe import prove
+
+
+@app.command()
+def doctor(store: StoreOption = None) -> int:
+    """Say which keys are set, whether the store refuses a second create, and whether each provider can be reached."""
+    worker = worker_on(store)
+    lines = [_store_line(worker), *(_provider_line(worker, name) for name in providers.names())]
+    rows("doctor", ["what", "", "found"], lines)
+    broken = [line[0] for line in lines if line[1] == "broken"]
+    if broken:
+        complain(f"{', '.join(broken)} need a look", title="doctor")
+        return 1
+    return 0
+
+
+def _store_line(worker: Worker) -> list[str]:
+    where = f"store {worker.store.url}"
+    try:
+        prove(worker.store, worker.clock)
+    except PipelineError as error:
+        return [where, "broken", str(error)]
+    return [where, "good", "refuses a second create"]
+
+
+def _provider_line(worker: Worker, name: str) -> list[str]:
+    known = providers.module(name).KEYS
+    if known and from_environment().is_set(*known) is None:
+        return [name, "unused", f"{' or '.join(known)} is not set"]
+    try:
+        return [name, "good", f"reached: {worker.provider(name).check()}"]
+    except PipelineError as error:
+        return [name, "broken", str(error)]
+
+
+@app.command()
+def simulate(
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = 8765,
+    seed: Annotated[int, typer.Option("--seed", help="Of the judges' coin.")] = 0,
+    qualities: Annotated[Path | None, typer.Option("--qualities", help="CSV with text and quality.")] = None,
+    bias: Annotated[float, typer.Option("--bias", help="Logit added to whichever text stands first.")] = 0.0,
+    sharpness: Annotated[float, typer.Option("--sharpness", help="Scales the difference of two qualities.")] = 1.0,
+    tie_rate: Annotated[float, typer.Option("--tie-rate", min=0.0, max=1.0, help="Share of ties where allowed.")] = 0.0,
+    latency: Annotated[float, typer.Option("--latency", min=0.0, help="Seconds a batch takes.")] = 0.0,
+    faults: Annotated[str, typer.Option("--faults", help="What goes wrong, e.g. create.lost=1,expire.share=0.1")] = "",
+    ledger: Annotated[Path | None, typer.Option("--ledger", help="Keep what was billed in this JSONL file.")] = None,
+) -> None:
+    """Serve the provider simulator on 127.0.0.1 until interrupted."""
+    from pipeline.simulator import SimulatorSettings, parse_faults, serve
+
+    settings = SimulatorSettings(
+        port=port,
+        seed=seed,
+        qualities=read_qualities(qualities) if qualities else {},
+        bias=bias,
+        sharpness=sharpness,
+        tie_rate=tie_rate,
+        latency_seconds=latency,
+        faults=parse_faults(faults),
+        ledger_path=str(ledger) if ledger else None,
+    )
+    say(f"export OPENAI_BASE_URL=http://127.0.0.1:{port}/v1 OPENAI_API_KEY=simulated")
+    serve(settings)
+
+
+def read_qualities(path: Path) -> dict[str, float]:
+    """Return the hidden quality of each text of a CSV file with the columns text and quality."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            return {row["text"]: float(row["quality"]) for row in csv.DictReader(file)}
+    except (OSError, KeyError, ValueError) as error:
+        raise ConfigError(f"{path} is not a CSV file with the columns text and quality: {error}") from error
+
+
+@app.command()
+def demo(store: StoreOption = None) -> int:
+    """Run the bundled example on the simulator, end to end."""
+    from pipeline.cli.demo import show_demo
+
+    place = store or tempfile.mkdtemp(prefix="pairlog-demo-")
+    people.print(f"[bold]pairlog demo[/bold]: 20 texts, 2 judges, both directions; everything is kept in {place}")
+    return show_demo(place, clock=SystemClock())
