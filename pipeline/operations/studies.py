@@ -114,14 +114,14 @@ def _configs(file: ExperimentFile, samples: Samples, pairs: Pairs, *, base: str,
             file,
             templates={template_name(entry): _template(entry, base) for entry in file.templates},
             criterion=_criterion(file),
-            modes=lambda name: providers.module(name).MODE,
+            modes=lambda name: providers.module(name).MODES[0],
             task_version=task_named(file.task).VERSION,
             samples=samples.digest(),
             pairs=pairs_digest(samples.digest(), pairs),
             requests=counts,
         )
         for config in configs:
-            providers.module(config.judge.provider).check_judge(config.judge)
+            _check_judge(config)
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from error
     seed = file.pairs.seed
@@ -129,6 +129,14 @@ def _configs(file: ExperimentFile, samples: Samples, pairs: Pairs, *, base: str,
         replace(config, share=share, seed=seed) if config.direction == "reverse" and share != 1.0 else config
         for config in configs
     )
+
+
+def _check_judge(config: RunConfig) -> None:
+    judge = config.judge
+    module = providers.module(judge.provider)
+    if judge.mode not in module.MODES:
+        raise ConfigError(f"{judge.provider} has no mode {judge.mode}; it has {' and '.join(module.MODES)}")
+    module.check_judge(judge)
 
 
 def _template(entry: str, base: str) -> Template:

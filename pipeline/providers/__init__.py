@@ -52,6 +52,25 @@ class RemoteBatch(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime | None = None
 
 
+class LiveCall:
+    """Where and how a live request is posted; its headers hold the key, so it shows nothing of itself."""
+
+    def __init__(self, url: str, headers: Mapping[str, str]) -> None:
+        self.url = url
+        self.headers = headers
+
+    def __repr__(self) -> str:
+        return "LiveCall(***)"
+
+
+class LiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of what came back live: our request id, the HTTP status and the body, byte for byte."""
+
+    request_id: str
+    status: int
+    body: msgspec.Raw
+
+
 class Provider(Protocol):
     """What the engine asks of a provider. Only `create` costs money; it is called once an attempt."""
 
@@ -98,9 +117,13 @@ class Provider(Protocol):
 
 
 class ProviderModule(Protocol):
-    """What a provider's module offers besides its class: everything that needs no key and no network."""
+    """What a provider's module offers besides its class: everything that needs no key and no network.
 
-    MODE: Mode
+    The first of `MODES` is the default. A module without "live" needs none of the `live` functions, one without
+    "batch" neither `frame`, `decode` nor `build`.
+    """
+
+    MODES: tuple[Mode, ...]
     KEYS: tuple[str, ...]
     LIMITS: Limits
 
@@ -114,6 +137,18 @@ class ProviderModule(Protocol):
 
     def decode(self, line: bytes) -> Output:
         """Return what one line says, or raise ValueError or msgspec.DecodeError if it cannot be read."""
+        ...
+
+    def live_frame(self, judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:
+        """Return the body of one live call with a gap for the prompt."""
+        ...
+
+    def live_call(self, settings: Settings, judge: Judge) -> LiveCall:
+        """Return where live calls go, or raise ConfigError if a key is missing."""
+        ...
+
+    def decode_live(self, line: bytes) -> Output:
+        """Return what one `LiveAnswer` line says, or raise ValueError or msgspec.DecodeError."""
         ...
 
     def build(self, settings: Settings, clock: Clock, *, transport: httpx.BaseTransport | None) -> Provider:

@@ -123,7 +123,14 @@ class _Line(msgspec.Struct):
     error: _Problem | str | None = None
 
 
+class _LiveLine(msgspec.Struct):
+    request_id: str
+    status: int
+    body: _Body | str | None = None
+
+
 _lines = msgspec.json.Decoder(_Line)
+_live_lines = msgspec.json.Decoder(_LiveLine)
 
 
 def decode_line(line: bytes) -> Output:
@@ -131,14 +138,19 @@ def decode_line(line: bytes) -> Output:
     row = _lines.decode(line)
     if row.response is None:
         return _without_response(row)
-    body = row.response.body if isinstance(row.response.body, _Body) else _Body()
-    if not 200 <= row.response.status_code < 300:
-        return _failed(row.custom_id, body, status=row.response.status_code)
-    return decode_body(row.custom_id, body)
+    return _answer(row.custom_id, row.response.status_code, row.response.body)
 
 
-def decode_body(request_id: str, body: _Body) -> Output:
-    """Return what one answer says, be it a chat completion or a response."""
+def decode_live_line(line: bytes) -> Output:
+    """Return what one live answer says; raises ValueError if it cannot be read."""
+    row = _live_lines.decode(line)
+    return _answer(row.request_id, row.status, row.body)
+
+
+def _answer(request_id: str, status: int, answer: _Body | str | None) -> Output:
+    body = answer if isinstance(answer, _Body) else _Body()
+    if not 200 <= status < 300:
+        return _failed(request_id, body, status=status)
     if body.output is not None or body.status is not None:
         return _response(request_id, body)
     if body.choices:

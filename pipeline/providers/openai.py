@@ -17,12 +17,12 @@ from pipeline.clock import Clock
 from pipeline.domain import PROMPT, REQUEST_ID, Frame, Judge, Limits, Mode, Output
 from pipeline.errors import ConfigError, OutcomeUnknownError, RejectedError
 from pipeline.events import End, Fault, LineFault
-from pipeline.providers import RemoteBatch, Submission
-from pipeline.providers._chat import chat_body, decode_line, responses_body
+from pipeline.providers import LiveCall, RemoteBatch, Submission
+from pipeline.providers._chat import chat_body, decode_line, decode_live_line, responses_body
 from pipeline.providers._http import Body, Http, decoded, fingerprint
 from pipeline.settings import Secret, Settings
 
-MODE: Mode = "batch"
+MODES: tuple[Mode, ...] = ("batch", "live")
 KEYS = ("OPENAI_API_KEY",)
 LIMITS = Limits(max_requests=50_000, max_bytes=200_000_000)
 
@@ -37,6 +37,7 @@ _EFFORTS = {  # known to be refused elsewhere; a model that is not listed is sen
     "gpt-5-mini": {"minimal", "low", "medium", "high"},
     "gpt-5-nano": {"minimal", "low", "medium", "high"},
 }
+_BASE = "https://api.openai.com/v1"
 _PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses"}
 _ACCOUNT_FAULTS = ("token_limit_exceeded", "insufficient_quota", "billing_hard_limit_reached", "quota")
 _SKEW = timedelta(minutes=15)
@@ -120,9 +121,26 @@ def decode(line: bytes) -> Output:
     return decode_line(line)
 
 
+def live_frame(judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:
+    """Return the body of one live call with a gap for the prompt."""
+    build_body = responses_body if judge.endpoint == "responses" else chat_body
+    return Frame.of(build_body(judge, prompt=PROMPT, schema=schema))
+
+
+def live_call(settings: Settings, judge: Judge) -> LiveCall:
+    """Return where live calls go."""
+    base = settings.address("OPENAI_BASE_URL", _BASE).removesuffix("/v1")
+    return LiveCall(base + _path(judge), {"authorization": f"Bearer {settings.key(*KEYS).reveal()}"})
+
+
+def decode_live(line: bytes) -> Output:
+    """Return what one live answer says."""
+    return decode_live_line(line)
+
+
 def build(settings: Settings, clock: Clock, *, transport: httpx.BaseTransport | None = None) -> "OpenAI":
     """Return the provider for the key and address of the environment."""
-    base = settings.address("OPENAI_BASE_URL", "https://api.openai.com/v1")
+    base = settings.address("OPENAI_BASE_URL", _BASE)
     return OpenAI(base, settings.key(*KEYS), clock, transport=transport)
 
 
