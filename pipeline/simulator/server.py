@@ -1,0 +1,152 @@
+"""Serves the simulator over HTTP on the loopback address, in a thread or for as long as a command runs."""
+
+import asyncio
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Self
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from pipeline.clock import Clock, SystemClock
+from pipeline.errors import ConfigError, PipelineError
+from pipeline.simulator.app import app_of
+from pipeline.simulator.calls import CUT
+from pipeline.simulator.engine import Engine
+from pipeline.simulator.judge import Judge
+from pipeline.simulator.ledger import Ledger
+from pipeline.simulator.settings import SimulatorSettings
+
+_HOST = "127.0.0.1"
+_PATIENCE_SECONDS = 10
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+
+
+class _Cuttable:
+    """Gives routes a way to close their connection, for which ASGI has none: uvicorn's own transport."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            transport: asyncio.Transport = send.__self__.transport  # type: ignore[attr-defined]  # uvicorn's cycle
+
+            def cut(reset: bool) -> None:  # noqa: FBT001 - called through the ASGI scope
+                if reset:
+                    connection = transport.get_extra_info("socket")
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+                    transport.abort()
+                else:
+                    transport.close()
+
+            scope.setdefault("extensions", {})[CUT] = cut
+        await self._app(scope, receive, send)
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it listens."""
+
+    def __init__(self, app: Starlette) -> None:
+        super().__init__(
+            uvicorn.Config(
+                _Cuttable(app),
+                http="h11",
+                ws="none",
+                loop="asyncio",
+                lifespan="off",
+                proxy_headers=False,
+                access_log=False,
+                log_config=None,
+                timeout_graceful_shutdown=1,
+            )
+        )
+        self.ready = threading.Event()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as the signal module calls it
+        """End in good order; unlike uvicorn's own, do not let the signal kill the process afterwards."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, then tell whoever waits."""
+        await super().startup(sockets)
+        self.ready.set()
+
+
+def _listen(port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((_HOST, port))
+        listener.listen()
+    except OSError as error:
+        listener.close()
+        raise ConfigError(f"port {port} of {_HOST} cannot be used ({error.strerror}): choose another") from error
+    return listener
+
+
+class Simulator:
+    """A running simulator: a context manager that serves from a thread of its own."""
+
+    def __init__(self, settings: SimulatorSettings | None = None, clock: Clock | None = None) -> None:
+        self._settings = settings or SimulatorSettings()
+        self._clock = clock or SystemClock()
+
+    def __enter__(self) -> Self:
+        self.engine = Engine(self._settings, self._clock)
+        self._listener = _listen(self._settings.port)
+        self.port: int = self._listener.getsockname()[1]
+        self._server = _Server(app_of(self.engine))
+        self._thread = threading.Thread(target=self._server.run, args=([self._listener],), daemon=True)
+        self._thread.start()
+        if not self._server.ready.wait(timeout=_PATIENCE_SECONDS):
+            raise PipelineError(f"the simulator did not start within {_PATIENCE_SECONDS} seconds")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.should_exit = True
+        self._thread.join(timeout=_PATIENCE_SECONDS)
+        self._listener.close()
+        self.engine.close()
+
+    @property
+    def url(self) -> str:
+        """The address of the server, without a path."""
+        return f"http://{_HOST}:{self.port}"
+
+    @property
+    def openai_base_url(self) -> str:
+        """What `OPENAI_BASE_URL` is to be."""
+        return f"{self.url}/v1"
+
+    @property
+    def ledger(self) -> Ledger:
+        """What was done and billed."""
+        return self.engine.ledger
+
+    @property
+    def judge(self) -> Judge:
+        """The judge, who knows the true qualities."""
+        return self.engine.judge
+
+
+def serve(
+    settings: SimulatorSettings, clock: Clock | None = None, *, ready: Callable[[str], None] | None = None
+) -> None:
+    """Serve until interrupted; `ready` is told the address before the first call is answered."""
+    listener = _listen(settings.port)
+    if ready is not None:
+        ready(f"http://{_HOST}:{listener.getsockname()[1]}")
+    engine = Engine(settings, clock or SystemClock())
+    try:
+        _Server(app_of(engine)).run([listener])
+    finally:
+        listener.close()
+        engine.close()

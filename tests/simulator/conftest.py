@@ -1,0 +1,24 @@
+"""Simulators for the tests of the simulator."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from typing import Any
+
+import pytest
+from openai_wire import InProcess
+
+from pipeline.clock import FixedClock
+
+
+@pytest.fixture
+def simulated(clock: FixedClock) -> Iterator[Callable[..., InProcess]]:
+    """Build simulators without a server; they stand on the test's clock and go with the test."""
+    with ExitStack() as stack:
+
+        def build(**fields: Any) -> InProcess:
+            wire = InProcess(clock, **fields)
+            stack.enter_context(closing(wire.engine))
+            stack.enter_context(wire.http)
+            return wire
+
+        yield build
