@@ -58,7 +58,11 @@ def experiment_file(tmp_path: Path) -> Callable[..., Path]:
     """Write samples and an experiment file on them; return its path."""
 
     def write(
-        *, name: str = "essays", samples: int = 6, judges: str = "[{provider: openai, model: gpt-6-luna}]", more: str = ""
+        *,
+        name: str = "essays",
+        samples: int = 6,
+        judges: str = "[{provider: openai, model: gpt-6-luna}]",
+        more: str = "",
     ) -> Path:
         with (tmp_path / "samples.csv").open("w", newline="", encoding="utf-8") as file:
             rows = csv.writer(file)

@@ -6,11 +6,11 @@ held or broken, and the last line says what; 2: the call or a file is wrong, and
 
 import sys
 
-import click
-
-from pipeline.cli.app import app
+from pipeline.cli.app import app, close_workers
 from pipeline.cli.screen import complain
 from pipeline.errors import ConfigError, PipelineError
+
+_INTERRUPTED = 130  # what the command line's library makes of Ctrl-C
 
 
 def main() -> None:
@@ -21,25 +21,26 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
     try:
-        code = app(arguments, standalone_mode=False)
-    except click.exceptions.NoArgsIsHelpError as error:
-        error.show()
-        return 0
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
+        code = _called(arguments)
     except ConfigError as error:
         complain(str(error))
         return 2
     except PipelineError as error:
         complain(str(error))
         return 1
-    except (KeyboardInterrupt, click.Abort):
-        code = _INTERRUPTED
+    finally:
+        close_workers()
     if code == _INTERRUPTED:
         complain("interrupted; nothing is lost: `pairlog resume` goes on from here", title="stopped")
         return 1
-    return code if isinstance(code, int) else 0
+    return code
 
 
-_INTERRUPTED = 130  # what the library of the command line makes of Ctrl-C
+def _called(arguments: list[str]) -> int:
+    try:
+        app(arguments)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    return 0

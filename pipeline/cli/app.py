@@ -1,5 +1,6 @@
 """The commands' frame: the program itself and the options many commands share."""
 
+from contextlib import ExitStack
 from typing import Annotated
 
 import typer
@@ -12,8 +13,15 @@ from pipeline.operations.worker import Worker
 from pipeline.settings import from_environment
 from pipeline.storage import open_store
 
+
+def _leave(code: int | None, **_: object) -> None:
+    """Make a command's number its exit code."""
+    raise typer.Exit(code or 0)
+
+
 app = typer.Typer(
     name="pairlog",
+    result_callback=_leave,
     help="Very large pairwise LLM-judge studies through the providers' Batch APIs.",
     no_args_is_help=True,
     add_completion=False,
@@ -32,10 +40,19 @@ FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="The experimen
 NamesArgument = Annotated[list[str] | None, typer.Argument(metavar="[EXPERIMENT]...", help="Default: all.")]
 
 
+_workers = ExitStack()
+
+
 def worker_on(store: str | None) -> Worker:
     """Return a worker on the store that was named, in the call or the environment."""
     settings = from_environment()
-    return Worker(open_store(store or settings.store()), clock=SystemClock(), settings=settings, notify=show)
+    worker = Worker(open_store(store or settings.store()), clock=SystemClock(), settings=settings, notify=show)
+    return _workers.enter_context(worker)
+
+
+def close_workers() -> None:
+    """Close the connections of every worker that a command used."""
+    _workers.close()
 
 
 def chosen(worker: Worker, names: list[str] | None) -> list[ExperimentName]:

@@ -35,9 +35,9 @@ def show_demo(store: str, *, clock: Clock) -> int:
     qualities = {text: quality for text, quality, _ in truth}
     with Simulator(SimulatorSettings(qualities=qualities, sharpness=3.0, bias=0.4, seed=7)) as simulator:
         environment = {"OPENAI_API_KEY": "simulated", "OPENAI_BASE_URL": simulator.openai_base_url}
-        worker = Worker(open_store(store), clock=clock, settings=Settings(environment), notify=show)
-        code = finish(worker, submitted(worker, str(folder / "essays.yaml")), interval=0.1)
-        _show_order(worker, [sample_id for _, _, sample_id in sorted(truth, key=lambda each: -each[1])])
+        with Worker(open_store(store), clock=clock, settings=Settings(environment), notify=show) as worker:
+            code = finish(worker, submitted(worker, str(folder / "essays.yaml")), interval=0.1)
+            _show_order(worker, [sample_id for _, _, sample_id in sorted(truth, key=lambda each: -each[1])])
     say(f"read the rows with any Parquet reader: {worker.store.url}/{keys.COMPARISONS}/**/*.parquet")
     return code
 

@@ -75,8 +75,7 @@ def simulate(
         faults=parse_faults(faults),
         ledger_path=str(ledger) if ledger else None,
     )
-    say(f"export OPENAI_BASE_URL=http://127.0.0.1:{port}/v1 OPENAI_API_KEY=simulated")
-    serve(settings)
+    serve(settings, ready=lambda url: say(f"export OPENAI_BASE_URL={url}/v1 OPENAI_API_KEY=simulated"))
 
 
 def read_qualities(path: Path) -> dict[str, float]:

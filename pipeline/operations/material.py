@@ -37,7 +37,9 @@ def store_pairs(store: Store, name: ExperimentName, samples: Samples, pairs: Pai
     """Put the pairs into the store once, by ids, and return their name."""
     named = pairs_digest(samples.digest(), pairs)
     sink = io.BytesIO()
-    pq.write_table(_pairs_table(samples, pairs), sink, compression="zstd", compression_level=1)
+    pq.write_table(
+        _pairs_table(samples, pairs), sink, compression="zstd", compression_level=1, write_page_checksum=True
+    )
     _put_once(store, keys.pairs(name, named), sink.getvalue())
     return named
 
@@ -74,8 +76,8 @@ def _pairs_table(samples: Samples, pairs: Pairs) -> pa.Table:
 
 def _positions(data: bytes, ids: Sequence[SampleId], *, key: str) -> Pairs:
     try:
-        table = pq.read_table(pa.BufferReader(data), columns=["first_id", "second_id"])
-    except pa.ArrowException as error:
+        table = pq.read_table(pa.BufferReader(data), columns=["first_id", "second_id"], page_checksum_verification=True)
+    except (pa.ArrowException, OSError) as error:
         raise CorruptObjectError(f"{key} is not readable Parquet; restore it from a backup ({error})") from error
     known = pa.array(ids, pa.string())
     first, second = (

@@ -37,14 +37,16 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
     def from_parquet_bytes(cls, data: bytes, *, source: str) -> "Samples":
         """Return samples that `to_parquet_bytes` stored; `source` names the object in messages."""
         try:
-            return cls.of(pq.read_table(pa.BufferReader(data)), source=source)
+            return cls.of(pq.read_table(pa.BufferReader(data), page_checksum_verification=True), source=source)
         except (pa.ArrowException, OSError, ConfigError) as error:
             raise CorruptObjectError(f"{source} does not hold samples: {error}") from error
 
     def to_parquet_bytes(self) -> bytes:
         """Return the table as a Parquet file."""
         sink = io.BytesIO()
-        pq.write_table(self.table, sink, compression="zstd", compression_level=1, row_group_size=2**16)
+        pq.write_table(
+            self.table, sink, compression="zstd", compression_level=1, row_group_size=2**16, write_page_checksum=True
+        )
         return sink.getvalue()
 
     def __len__(self) -> int:

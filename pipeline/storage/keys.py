@@ -52,7 +52,12 @@ def requests(run_id: RunId, batch_id: BatchId) -> str:
 
 def output(run_id: RunId, batch_id: BatchId, *, attempt: int, part: str) -> str:
     """Return the key of one raw part of what came back for an attempt."""
-    return f"outputs/{run_id}/{batch_id}/{attempt}.{part}.jsonl.zst"
+    return f"{outputs(run_id, batch_id)}/{attempt}.{part}.jsonl.zst"
+
+
+def outputs(run_id: RunId, batch_id: BatchId) -> str:
+    """Return the folder of everything that came back for a batch."""
+    return f"outputs/{run_id}/{batch_id}"
 
 
 def comparisons(name: ExperimentName, run_id: RunId, batch_id: BatchId) -> str:

@@ -17,7 +17,7 @@ def parquet_bytes(schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, metad
     """Return the batches as one Parquet file, a row group each."""
     sink = io.BytesIO()
     marked = schema.with_metadata({**_METADATA, **metadata})
-    with pq.ParquetWriter(sink, marked, compression="zstd", compression_level=1) as writer:
+    with pq.ParquetWriter(sink, marked, compression="zstd", compression_level=1, write_page_checksum=True) as writer:
         for batch in batches:
             writer.write_batch(batch.replace_schema_metadata(marked.metadata))
     return sink.getvalue()
@@ -28,8 +28,8 @@ def opened(store: Store, key: str) -> Iterator[pq.ParquetFile]:
     """Open a Parquet object; raises CorruptObjectError if it is none."""
     with store.open(key) as file:
         try:
-            yield pq.ParquetFile(file)
-        except pa.ArrowException as error:
+            yield pq.ParquetFile(file, page_checksum_verification=True)
+        except (pa.ArrowException, OSError) as error:
             raise CorruptObjectError(f"{key} is not readable Parquet; restore it from a backup ({error})") from error
 
 

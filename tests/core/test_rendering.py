@@ -17,12 +17,25 @@ from pipeline.tasks.templates import compile_template, render
 
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=60).filter(lambda text: text.strip())
 NASTY = st.sampled_from(
-    ["{SAMPLE_2}", "{TRAIT_NAME}", '{"better": "first"}', "</SAMPLE_1>", "a\u2028b\u2029c\x85d", "\x00", '"\\', "😀" * 9]
+    [
+        "{SAMPLE_2}",
+        "{TRAIT_NAME}",
+        '{"better": "first"}',
+        "</SAMPLE_1>",
+        "a\u2028b\u2029c\x85d",
+        "\x00",
+        '"\\',
+        "😀" * 9,
+    ]
 )
 
 
 def a_config(
-    *, answer: Answer = "tag", direction: Direction = "forward", template: str = "{SAMPLE_1}|{SAMPLE_2}", share: float = 1.0
+    *,
+    answer: Answer = "tag",
+    direction: Direction = "forward",
+    template: str = "{SAMPLE_1}|{SAMPLE_2}",
+    share: float = 1.0,
 ) -> RunConfig:
     return RunConfig(
         run_id=RunId("e--t--openai--m--default--forward"),
@@ -136,4 +149,3 @@ def test_blocks_of_any_positions_are_the_lines_of_these_positions() -> None:
     made = renderer(a_config(), a_material([f"text {n}" for n in range(30)]))
     chosen = np.array([434, 0, 7, 7, 200], dtype=np.int64)
     assert b"".join(made.blocks(chosen)) == b"".join(made.line(int(n)) + b"\n" for n in chosen)
-

@@ -1,5 +1,6 @@
 """The log: contiguous, chained, and explicit about every way it can be damaged."""
 
+import hashlib
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
@@ -144,8 +145,6 @@ def test_strays_in_the_folder_are_no_commits(written: LocalStore) -> None:
 )
 def test_what_a_newer_version_wrote_stops_the_reader(written: LocalStore, old: bytes, new: bytes) -> None:
     path = _file(written, 3)
-    import hashlib
-
     body = path.read_bytes()[:-74].replace(old, new)
     path.write_bytes(body + b',"sum":"' + hashlib.sha256(body).hexdigest().encode() + b'"}')
     with pytest.raises(CorruptObjectError, match="newer version"):

@@ -30,7 +30,7 @@ def test_what_is_put_is_what_is_got(any_store: Store) -> None:
 
 def test_a_taken_key_is_refused_and_keeps_its_bytes(any_store: Store) -> None:
     any_store.put_new("log/r/a.json", b"one")
-    with pytest.raises(ConflictError, match="log/r/a.json"):
+    with pytest.raises(ConflictError, match=r"log/r/a\.json"):
         any_store.put_new("log/r/a.json", b"two")
     assert any_store.get("log/r/a.json") == b"one"
 
@@ -89,7 +89,7 @@ _RUN = "e--t--p--m--r--forward"
 
 
 def test_a_missing_object_is_named(any_store: Store) -> None:
-    with pytest.raises(MissingError, match="log/r/none.json"):
+    with pytest.raises(MissingError, match=r"log/r/none\.json"):
         any_store.get("log/r/none.json")
 
 

@@ -1,0 +1,299 @@
+"""The commands as a person or a program calls them: what they print, where, and how they exit."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.cli import run
+from pipeline.simulator import Simulator, parse_faults
+from tests.conftest import environment
+
+Simulate = Callable[..., Simulator]
+COUNTS = ["planned", "ok", "unparsed", "refused", "truncated", "errored", "expired", "missing", "cancelled", "open"]
+
+
+class Called(msgspec.Struct):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def last_line(self) -> str:
+        return self.err.strip().splitlines()[-1]
+
+
+@pytest.fixture
+def pairlog(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Callable[..., Called]:
+    """Call a command in this process, in a folder of its own and with nothing of ours in the environment."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    for name in ("PAIRLOG_STORE", "OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+    def call(*arguments: object) -> Called:
+        code = run([str(argument) for argument in arguments])
+        said = capsys.readouterr()
+        return Called(code=code, out=said.out, err=said.err)
+
+    return call
+
+
+@pytest.fixture
+def simulator(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> Simulator:
+    simulator = simulate()
+    for name, value in environment(simulator).items():
+        monkeypatch.setenv(name, value)
+    return simulator
+
+
+def test_plan_counts_and_touches_nothing(
+    pairlog: Callable[..., Called], experiment_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    file = experiment_file(more="directions: [forward, reverse]\nbatch: {max_requests: 4}")
+    before = sorted(tmp_path.rglob("*"))
+    called = pairlog("plan", file, "--json")
+    found = json.loads(called.out)
+    assert (called.code, found["requests"], found["batches"], found["pairs"]) == (0, 30, 8, 15)
+    assert pairlog("plan", file).code == 0
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_study_from_plan_to_results(
+    pairlog: Callable[..., Called], simulator: Simulator, experiment_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    file = experiment_file()
+    assert pairlog("submit", file).code == 0
+    assert pairlog("status", "--json").code == 0
+    assert pairlog("resume", "--interval", "0").code == 0
+    status = json.loads(pairlog("status", "essays", "--json").out)
+    run_status = status["experiments"][0]["runs"][0]
+    assert list(run_status["counts"]) == COUNTS
+    assert run_status["counts"]["planned"] == sum(run_status["counts"][name] for name in COUNTS[1:]) == 15
+    assert set(run_status["batches"][0]) == {"batch_id", "attempt", "phase", "remote_id", "requests", "note"}
+    assert run_status["batches"][0]["phase"] == "published"
+    for kind in ("parquet", "csv", "jsonl"):
+        assert pairlog("results", "essays", "--out", tmp_path / f"out.{kind}", "--with-samples").code == 0
+    table = pq.read_table(tmp_path / "out.parquet")
+    assert table.column_names[-2:] == ["first_text", "second_text"]
+    with (tmp_path / "out.csv").open(newline="") as opened:
+        assert len(list(csv.DictReader(opened))) == table.num_rows == 15
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_bytes().splitlines()]
+    assert [line["request_id"] for line in lines] == table.column("request_id").to_pylist()
+    assert pairlog("audit").code == 0
+
+
+def test_cells_that_a_spreadsheet_would_compute_are_neutralised(
+    pairlog: Callable[..., Called], simulator: Simulator, tmp_path: Path
+) -> None:
+    with (tmp_path / "s.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["id", "text"], ["=cmd()", "one"], ["@x", "two"], ["-1", "three"]])
+    (tmp_path / "e.yaml").write_text("name: cells\nsamples: s.csv\njudges: [{provider: openai, model: gpt-6-luna}]\n")
+    pairlog("run", tmp_path / "e.yaml", "--interval", "0")
+    pairlog("results", "cells", "--out", tmp_path / "o.csv")
+    with (tmp_path / "o.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["first_id"] for row in rows} | {row["second_id"] for row in rows} == {"'=cmd()", "'@x", "'-1"}
+
+
+def test_events_tell_the_story_of_a_run(
+    pairlog: Callable[..., Called], simulator: Simulator, experiment_file: Callable[..., Path]
+) -> None:
+    pairlog("run", experiment_file(), "--interval", "0")
+    run_id = "essays--default--openai--gpt-6-luna--default--forward"
+    commits = json.loads(pairlog("events", run_id, "--json").out)
+    kinds = [event["type"] for commit in commits for event in commit["events"]]
+    assert kinds == [
+        "run-planned", "batch-planned", "input-stored", "attempt-opened", "file-uploaded", "submitted", "ended",
+        "outputs-stored", "rows-published",
+    ]  # fmt: skip
+    text = pairlog("events", run_id).out
+    assert len(text.splitlines()) == len(kinds)
+    as_of = commits[0]["at"]
+    past = json.loads(pairlog("status", "--json", "--as-of", as_of).out)
+    assert past["experiments"][0]["counts"]["open"] == 15
+
+
+def test_explain_goes_back_to_the_raw_line_and_the_prompt(
+    pairlog: Callable[..., Called], simulator: Simulator, experiment_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    pairlog("run", experiment_file(), "--interval", "0")
+    pairlog("results", "essays", "--out", tmp_path / "o.parquet")
+    for row in pq.read_table(tmp_path / "o.parquet").to_pylist():
+        found = json.loads(pairlog("explain", row["request_id"], "--json").out)
+        assert (found["first_id"], found["outcome"], found["status"]) == (row["first_id"], row["outcome"], "ok")
+        assert json.loads(found["raw_output"])["custom_id"] == row["request_id"]
+        assert f"number {row['first_id'][1:]}" in json.loads(found["raw_request"])["body"]["messages"][0]["content"]
+    assert pairlog("explain", "0" * 32).code == 2
+
+
+def test_cancel_keeps_what_was_answered_and_ends_the_rest(
+    pairlog: Callable[..., Called],
+    simulate: Simulate,
+    monkeypatch: pytest.MonkeyPatch,
+    experiment_file: Callable[..., Path],
+) -> None:
+    simulator = simulate(latency_seconds=60, faults=parse_faults("cancel.share=0.4"))
+    for name, value in environment(simulator).items():
+        monkeypatch.setenv(name, value)
+    file = experiment_file()
+    assert pairlog("submit", file).code == 0
+    assert pairlog("cancel", "essays").code == 1
+    assert pairlog("resume", "--interval", "0.05").code == 0
+    counts = json.loads(pairlog("status", "--json").out)["experiments"][0]["counts"]
+    assert counts["ok"] + counts["cancelled"] == 15
+    assert counts["cancelled"] == 6
+    assert simulator.ledger.totals.requests == 9
+    assert pairlog("cancel", "essays").code == 0
+
+
+def test_strict_turns_failures_into_an_exit_code(
+    pairlog: Callable[..., Called],
+    simulate: Simulate,
+    monkeypatch: pytest.MonkeyPatch,
+    experiment_file: Callable[..., Path],
+) -> None:
+    simulator = simulate(faults=parse_faults("answer.refusal=0.2"))
+    for name, value in environment(simulator).items():
+        monkeypatch.setenv(name, value)
+    file = experiment_file()
+    assert pairlog("run", file, "--interval", "0").code == 0
+    called = pairlog("run", file, "--interval", "0", "--strict")
+    assert called.code == 1
+    assert "3 requests did not end as ok" in called.last_line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["status", "nosuch"], "nosuch"),
+        (["resume", "nosuch"], "nosuch"),
+        (["cancel", "nosuch"], "nosuch"),
+        (["results", "nosuch", "--out", "x.csv"], "nosuch"),
+        (["events", "nosuch"], "nosuch"),
+        (["explain", "nosuch"], "nosuch"),
+        (["plan", "nosuch.yaml"], "nosuch.yaml"),
+        (["submit", "nosuch.yaml"], "nosuch.yaml"),
+        (["adopt", "nosuch", "s000-1", "r"], "nosuch"),
+        (["status", "--as-of", "yesterday"], "yesterday"),
+        (["resume", "--interval", "-1"], "interval"),
+        (["frobnicate"], "frobnicate"),
+        (["plan"], "FILE"),
+        (["status", "--store", "ftp://user:hunter2@x/y"], "ftp"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_a_wrong_call_exits_2_and_writes_nothing(
+    pairlog: Callable[..., Called], tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    called = pairlog(*arguments)
+    assert called.code == 2
+    assert message in called.err
+    assert "Traceback" not in called.err
+    assert "hunter2" not in called.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("OPENAI_API_KEY", None, "OPENAI_API_KEY"),
+        ("OPENAI_API_KEY", "", "OPENAI_API_KEY"),
+        ("OPENAI_API_KEY", "sk-canary\n", "OPENAI_API_KEY"),
+        ("OPENAI_API_KEY", '"sk-canary"', "OPENAI_API_KEY"),
+        ("OPENAI_BASE_URL", "http://api.example.com/v1", "https"),
+        ("OPENAI_BASE_URL", "http://169.254.169.254/v1", "https"),
+        ("OPENAI_BASE_URL", "https://169.254.169.254/v1", "no provider"),
+        ("OPENAI_BASE_URL", "https://me:sk-canary@example.com/v1", "password"),
+        ("OPENAI_BASE_URL", "ftp://example.com", "web address"),
+        ("PAIRLOG_QUIET_SECONDS", "soon", "PAIRLOG_QUIET_SECONDS"),
+        ("PAIRLOG_QUIET_SECONDS", "-1", "PAIRLOG_QUIET_SECONDS"),
+        ("PAIRLOG_PAUSE_SECONDS", "nan", "PAIRLOG_PAUSE_SECONDS"),
+    ],
+)
+def test_a_wrong_environment_exits_2_before_anything_is_written(
+    pairlog: Callable[..., Called],
+    simulator: Simulator,
+    monkeypatch: pytest.MonkeyPatch,
+    experiment_file: Callable[..., Path],
+    tmp_path: Path,
+    name: str,
+    value: str | None,
+    message: str,
+) -> None:
+    if value is None:
+        monkeypatch.delenv(name)
+    else:
+        monkeypatch.setenv(name, value)
+    called = pairlog("run", experiment_file())
+    assert called.code == 2
+    assert message in called.err
+    assert "canary" not in called.err
+    assert not (tmp_path / ".pairlog").exists()
+    assert simulator.ledger.files == []
+
+
+def test_resuming_an_empty_store_is_done_at_once(pairlog: Callable[..., Called]) -> None:
+    assert pairlog("resume").code == 0
+    assert pairlog("status").code == 0
+
+
+def test_resuming_without_the_key_is_refused_before_any_write(
+    pairlog: Callable[..., Called],
+    simulator: Simulator,
+    monkeypatch: pytest.MonkeyPatch,
+    experiment_file: Callable[..., Path],
+    tmp_path: Path,
+) -> None:
+    pairlog("submit", experiment_file())
+    before = sorted(tmp_path.rglob("*"))
+    monkeypatch.delenv("OPENAI_API_KEY")
+    assert pairlog("resume").code == 2
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_doctor_names_keys_but_never_their_values(
+    pairlog: Callable[..., Called], simulator: Simulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = pairlog("doctor")
+    assert good.code == 0
+    assert "refuses a second create" in good.err
+    assert "canary" not in good.err + good.out
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    assert pairlog("doctor").code == 1
+
+
+def test_no_key_is_stored_logged_or_printed_anywhere(
+    pairlog: Callable[..., Called],
+    simulate: Simulate,
+    monkeypatch: pytest.MonkeyPatch,
+    experiment_file: Callable[..., Path],
+    tmp_path: Path,
+) -> None:
+    simulator = simulate(faults=parse_faults("create.401=1,poll.500=1,download.cut=1"))
+    for name, value in environment(simulator).items():
+        monkeypatch.setenv(name, value)
+    said = ""
+    for _ in range(2):
+        called = pairlog("run", experiment_file(), "--interval", "0")
+        said += called.out + called.err
+    for command in (["status"], ["events", "essays--default--openai--gpt-6-luna--default--forward"], ["audit"]):
+        called = pairlog(*command)
+        said += called.out + called.err
+    assert "canary" not in said
+    for path in (tmp_path / ".pairlog").rglob("*"):
+        assert "canary" not in str(path)
+        assert path.is_dir() or b"canary" not in path.read_bytes()
+
+
+def test_the_demo_finds_the_true_order(pairlog: Callable[..., Called], tmp_path: Path) -> None:
+    called = pairlog("demo", "--store", tmp_path / "demo")
+    assert called.code == 0
+    assert "the order found, beside the true one" in called.err
+    assert len(list((tmp_path / "demo" / "comparisons").rglob("*.parquet"))) == 4

@@ -1,0 +1,64 @@
+"""What the flow tests do: run a study on a simulator and read what came out."""
+
+import hashlib
+from pathlib import Path
+
+import pyarrow as pa
+
+from pipeline.ids import ExperimentName
+from pipeline.operations.auditing import audit
+from pipeline.operations.reporting import status
+from pipeline.operations.results import comparisons
+from pipeline.operations.resuming import Standing, resume
+from pipeline.operations.studies import check_keys, freeze, open_runs, plan
+from pipeline.operations.submitting import submit_due
+from pipeline.operations.worker import Run, Worker
+from pipeline.simulator.ledger import Ledger
+from pipeline.storage.probe import ensure_proven
+
+
+def submitted(worker: Worker, file: Path) -> list[Run]:
+    planned = plan(str(file))
+    check_keys(worker, (run.config.judge.provider for run in planned.runs))
+    ensure_proven(worker.store, worker.clock)
+    runs = open_runs(worker, planned, experiment_digest=freeze(worker, planned))
+    for run in runs:
+        submit_due(run)
+    return runs
+
+
+def finished(worker: Worker, file: Path, *, interval: float = 0.02) -> Standing:
+    return resume(worker, submitted(worker, file), interval=interval)
+
+
+def rows(worker: Worker, name: str = "essays") -> pa.Table:
+    return comparisons(worker, ExperimentName(name))
+
+
+def column(table: pa.Table, name: str) -> list[object]:
+    return table.column(name).to_pylist()
+
+
+def counts(worker: Worker, name: str = "essays") -> dict[str, int]:
+    return status(worker, [ExperimentName(name)]).experiments[0].counts
+
+
+def problems(worker: Worker) -> list[str]:
+    return [f"{finding.key}: {finding.problem}" for finding in audit(worker, []).findings]
+
+
+def check_against_ledger(worker: Worker, ledger: Ledger, name: str = "essays") -> None:
+    """Everything that was paid for once is in the table once, with the winner the simulator chose."""
+    table = rows(worker, name)
+    assert ledger.paid_twice() == []
+    billed = {entry.custom_id: entry for entry in ledger.billed() if entry.delivered}
+    ids = column(table, "request_id")
+    assert len(ids) == len(set(ids))
+    for row in table.select(["request_id", "status", "outcome"]).to_pylist():
+        if row["status"] == "ok":
+            assert billed[row["request_id"]].outcome == row["outcome"]
+    assert problems(worker) == []
+
+
+def text_digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,79 @@
+"""The audit: clean on a clean store, and exact about what was damaged."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipeline.operations.worker import Worker
+from pipeline.simulator import Simulator
+from tests.flows.studies import finished, problems
+
+WorkerFor = Callable[[Simulator], Worker]
+
+
+@pytest.fixture
+def study(
+    simulate: Callable[..., Simulator], worker_for: WorkerFor, experiment_file: Callable[..., Path], tmp_path: Path
+) -> Callable[[], Worker]:
+    """A finished study; each call gives a worker that has read nothing yet."""
+    simulator = simulate()
+    finished(worker_for(simulator), experiment_file(more="directions: [forward, reverse]\nbatch: {max_requests: 8}"))
+    return lambda: worker_for(simulator)
+
+
+def _objects(tmp_path: Path, folder: str) -> list[Path]:
+    return sorted(path for path in (tmp_path / "store" / folder).rglob("*") if path.is_file())
+
+
+# Named after their content, which a flip in Parquet's own footer may leave as it is.
+_PLACES = {"samples": (0, 40), "pairs": (0, 40)}
+
+
+@pytest.mark.parametrize("folder", ["log", "experiments", "samples", "pairs", "requests", "outputs", "comparisons"])
+def test_one_flipped_byte_anywhere_is_found_and_its_object_named(
+    study: Callable[[], Worker], tmp_path: Path, folder: str
+) -> None:
+    assert problems(study()) == []
+    for path in _objects(tmp_path, folder)[:4]:
+        body = path.read_bytes()
+        for at in _PLACES.get(folder, (0, len(body) // 2, len(body) - 1)):
+            path.write_bytes(body[:at] + bytes([body[at] ^ 4]) + body[at + 1 :])
+            found = problems(study())
+            name = path.parent.name if folder in {"log", "samples", "experiments"} else path.name
+            assert any(name in problem for problem in found), (path, at, found)
+        path.write_bytes(body)
+    assert problems(study()) == []
+
+
+@pytest.mark.parametrize("folder", ["log", "samples", "pairs", "requests", "outputs", "comparisons"])
+def test_one_deleted_object_is_named(study: Callable[[], Worker], tmp_path: Path, folder: str) -> None:
+    path = _objects(tmp_path, folder)[0]
+    path.unlink()
+    assert any(path.name in problem for problem in problems(study()))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "log/{run}/notes.txt",
+        "log/{run}/00000000000000000001.json~",
+        "comparisons/experiment=essays/run={run}/copy.parquet",
+        "requests/{run}/s099-1.jsonl.zst",
+        "samples/essays/old.csv",
+        "outputs/stranger/x",
+    ],
+)
+def test_a_stray_file_is_named(study: Callable[[], Worker], tmp_path: Path, name: str) -> None:
+    run = "essays--default--openai--gpt-6-luna--default--forward"
+    path = tmp_path / "store" / name.format(run=run)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("stray")
+    found = problems(study())
+    assert any(path.name in problem for problem in found), found
+
+
+def test_what_a_dead_worker_left_is_no_damage(study: Callable[[], Worker], tmp_path: Path) -> None:
+    place = tmp_path / "store" / "log" / "essays--default--openai--gpt-6-luna--default--forward"
+    (place / ".pairlog-abc.tmp").write_text("half a commit")
+    assert problems(study()) == []
