@@ -181,6 +181,14 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
         return {**msgspec.structs.asdict(self), "open": self.open}
 
 
+class Rate(msgspec.Struct, frozen=True, kw_only=True):
+    """How fast a model may be called in live mode; it shapes no request and is no part of a run's configuration."""
+
+    provider: str
+    model: str
+    requests_per_second: float
+
+
 class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     """A frozen experiment: everything a worker without the file needs."""
 
@@ -192,4 +200,5 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     max_bytes: int | None
     segments: int | None
     runs: tuple[RunConfig, ...]
+    rates: tuple[Rate, ...] = ()
     schema: int = 1

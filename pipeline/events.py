@@ -208,6 +208,12 @@ class RowsPublished(Event, frozen=True, kw_only=True, tag="rows-published"):
     doubled: int = 0
 
 
+class RemoteCleaned(Event, frozen=True, kw_only=True, tag="remote-cleaned"):
+    """The input we had uploaded was removed from the provider; its rows were durable before."""
+
+    batch_id: BatchId
+
+
 AnyEvent = (
     RunPlanned
     | BatchPlanned
@@ -225,6 +231,7 @@ AnyEvent = (
     | Ended
     | OutputsStored
     | RowsPublished
+    | RemoteCleaned
 )
 
 

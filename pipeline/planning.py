@@ -60,10 +60,24 @@ def waits_for_a_person(state: RunState) -> list[BatchState]:
     return [batch for batch in state.batches.values() if batch.phase == "held" or batch.needs_person]
 
 
-def moves_by_itself(state: RunState) -> bool:
-    """Say whether waiting can bring the run further."""
+def moves_by_itself(state: RunState, *, unreachable: bool = False) -> bool:
+    """Say whether waiting can bring the run further; what is at an unreachable provider stays there."""
     stuck = {batch.batch_id for batch in waits_for_a_person(state)}
+    if unreachable:
+        stuck |= {batch.batch_id for batch in state.batches.values() if batch.phase in AT_PROVIDER | {"ended"}}
     return any(batch.phase != "published" and batch.batch_id not in stuck for batch in state.batches.values())
+
+
+def is_incomplete(state: RunState) -> bool:
+    """Say whether the run was asked for as a whole but not planned as a whole yet."""
+    return state.plan is not None and state.plan.asked == "experiment" and bool(unasked(state))
+
+
+def to_clean(state: RunState) -> list[BatchState]:
+    """Return the batches whose rows are durable while our input still lies at the provider."""
+    return [
+        batch for batch in state.batches.values() if batch.phase == "published" and batch.file_id and not batch.cleaned
+    ]
 
 
 def unasked(state: RunState) -> list[int]:

@@ -25,6 +25,7 @@ from pipeline.events import (
     OutputsStored,
     Part,
     Refused,
+    RemoteCleaned,
     RowsPublished,
     RunPlanned,
     StatusChanged,
@@ -45,7 +46,11 @@ UNSETTLED: frozenset[Phase] = frozenset({"submitting", "uncertain", "held"})
 
 
 class BatchState(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known about one batch."""
+    """What is known about one batch.
+
+    `voided` are the keys of attempts that were given up, `superseded` the provider's ids of batches that turned up for
+    such attempts after all.
+    """
 
     batch_id: BatchId
     segment: int
@@ -58,6 +63,7 @@ class BatchState(msgspec.Struct, frozen=True, kw_only=True):
     batch_key: str | None = None
     writer: str | None = None
     opened_at: datetime | None = None
+    first_opened_at: datetime | None = None
     uncertain_at: datetime | None = None
     file_id: str | None = None
     remote_id: str | None = None
@@ -77,7 +83,10 @@ class BatchState(msgspec.Struct, frozen=True, kw_only=True):
     again: int = 0
     rows: RowsPublished | None = None
     note: str | None = None
+    account: str | None = None
+    voided: dict[int, str] = {}
     superseded: tuple[str, ...] = ()
+    cleaned: bool = False
 
 
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,21 +107,29 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fold(state: RunState, commits: Iterable[Commit]) -> RunState:
-    """Return the state after the commits; one from a writer that had lost its epoch changes nothing."""
+    """Return the state after the commits.
+
+    One from a writer that had lost its epoch changes nothing, but a batch that it names is not forgotten.
+    """
     batches = dict(state.batches)
     plan, number, epoch, stale = state.plan, state.commits, state.epoch, state.stale
     for commit in commits:
         number += 1
-        if commit.epoch < epoch:
-            stale += 1
-            continue
-        epoch = commit.epoch
+        stale += commit.epoch < epoch
+        apply = _note if commit.epoch < epoch else _apply
+        epoch = max(epoch, commit.epoch)
         for event in commit.events:
             if isinstance(event, RunPlanned):
                 plan = plan or event
             else:
-                _apply(batches, event, commit)
+                apply(batches, event, commit)
     return replace(state, batches=batches, plan=plan, commits=number, epoch=epoch, stale=stale)
+
+
+def _note(batches: dict[BatchId, BatchState], event: AnyEvent, _: Commit) -> None:
+    """Remember the batch that a writer made before it learned that it had been replaced."""
+    if isinstance(event, Submitted | Adopted) and event.batch_id in batches:
+        batches[event.batch_id] = _superseded(batches[event.batch_id], event)
 
 
 def _apply(batches: dict[BatchId, BatchState], event: AnyEvent, commit: Commit) -> None:
@@ -125,6 +142,9 @@ def _apply(batches: dict[BatchId, BatchState], event: AnyEvent, commit: Commit) 
                     batches[batch_id] = _cancel_asked(batches[batch_id])
         case RunPlanned():
             pass
+        case RemoteCleaned(batch_id=batch_id):
+            if batch_id in batches:
+                batches[batch_id] = replace(batches[batch_id], cleaned=True)
         case _:
             batch = batches.get(event.batch_id)
             if batch is not None and batch.phase != "published":
@@ -187,8 +207,10 @@ def _opened(batch: BatchState, event: AttemptOpened, commit: Commit) -> BatchSta
         phase="submitting",
         attempt=event.attempt,
         batch_key=event.batch_key,
+        account=event.account,
         writer=commit.writer,
         opened_at=commit.at,
+        first_opened_at=batch.first_opened_at or commit.at,
         uncertain_at=None,
         file_id=None,
         fault=None,
@@ -228,7 +250,7 @@ AttemptEvent = FileUploaded | Submitted | Uncertain | Adopted | Voided | Held | 
 
 
 def _attempted(batch: BatchState, event: AttemptEvent, commit: Commit) -> BatchState:
-    if isinstance(event, Held) and batch.phase in AT_PROVIDER | {"ended"}:
+    if isinstance(event, Held) and batch.phase in AT_PROVIDER | {"ended", "stored"}:
         return replace(batch, phase="held", note=event.reason)
     if batch.phase not in UNSETTLED:
         return batch
@@ -250,7 +272,9 @@ def _attempted(batch: BatchState, event: AttemptEvent, commit: Commit) -> BatchS
         case Held(reason=reason):
             return replace(batch, phase="held", note=reason)
         case Voided(reason=reason):
-            return replace(batch, phase="cancelled" if batch.cancel_asked else "voided", note=reason)
+            given_up = {**batch.voided, batch.attempt: batch.batch_key or ""}
+            phase: Phase = "cancelled" if batch.cancel_asked else "voided"
+            return replace(batch, phase=phase, voided=given_up, note=reason)
         case Refused(fault=fault, reason=reason):
             return replace(
                 batch,

@@ -23,9 +23,9 @@ from pipeline.operations.cancelling import cancel as cancel_run
 from pipeline.operations.reporting import status
 from pipeline.operations.resuming import Standing, standing
 from pipeline.operations.resuming import resume as resume_runs
+from pipeline.operations.resuming import submit as submit_run
 from pipeline.operations.settling import adopt_by_hand, void_by_hand
 from pipeline.operations.studies import Plan, check_keys, freeze, open_runs
-from pipeline.operations.submitting import submit_due
 from pipeline.operations.worker import Run, Worker
 from pipeline.state import UNSETTLED, BatchState
 from pipeline.storage.probe import ensure_proven
@@ -105,12 +105,12 @@ def _why(batches: list[BatchState]) -> str:
 def submitted(worker: Worker, file: str) -> list[Run]:
     """Freeze the experiment, open its runs and send what is due."""
     planned = studies.plan(file)
-    check_keys(worker, (run.config.judge.provider for run in planned.runs))
+    check_keys(worker, (run.config for run in planned.runs))
     studies.check_growth(worker, planned.experiment)
     ensure_proven(worker.store, worker.clock)
     runs = open_runs(worker, planned, experiment_digest=freeze(worker, planned))
     for run in runs:
-        submit_due(run, mended=True)
+        submit_run(run, mended=True)
     return runs
 
 

@@ -40,7 +40,10 @@ def _store_line(worker: Worker) -> list[str]:
 
 
 def _provider_line(worker: Worker, name: str) -> list[str]:
-    known = providers.module(name).KEYS
+    module = providers.module(name)
+    known = module.KEYS
+    if "batch" not in module.MODES:
+        return [name, "live", "is called when an experiment names it"]
     if known and from_environment().is_set(*known) is None:
         return [name, "unused", f"{' or '.join(known)} is not set"]
     try:

@@ -4,18 +4,10 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from pipeline.domain import Criterion, Direction, Judge, Mode, RunConfig, Template
+from pipeline.domain import Criterion, Direction, Judge, Mode, Rate, RunConfig, Template
 from pipeline.errors import ConfigError
 from pipeline.experiment.spec import ExperimentFile, JudgeCell, judge_cells, template_name
 from pipeline.ids import Digest, digest_of, run_ids
-
-
-class Rate(msgspec.Struct, frozen=True, kw_only=True):
-    """How fast a model may be called in live mode; it shapes no request and is no part of a run's configuration."""
-
-    provider: str
-    model: str
-    requests_per_second: float
 
 
 class _Cell(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,9 +3,9 @@
 from datetime import datetime, timedelta
 
 from pipeline import planning
-from pipeline.errors import AccountError, ConflictError, ProviderError, RejectedError, UnavailableError
+from pipeline.errors import AccountError, ConflictError, ProviderError, RejectedError
 from pipeline.events import AnyEvent, Ended, OutputsStored, Part, StatusChanged
-from pipeline.operations.settling import hold
+from pipeline.operations.settling import hold, late_parts
 from pipeline.operations.worker import Run
 from pipeline.providers import RemoteBatch
 from pipeline.state import BatchState
@@ -17,29 +17,49 @@ _NO_FILES = "completed, no files yet"
 
 def poll_due(run: Run) -> int:
     """Ask after every batch at its provider; append what changed, in one commit; return how many ended."""
-    events: list[AnyEvent] = []
-    for batch in planning.due(run.refresh(), run.worker.clock.now()).poll:
-        remote = _asked(run, batch)
-        if remote is not None:
-            if batch.cancel_asked and remote.end is None:
-                run.provider.cancel(remote.remote_id)
-            events += _news(run, batch, remote)
-    if events:
-        run.record(*events)
-    return sum(isinstance(event, Ended) for event in events)
+    remotes = {batch.batch_id: _asked(run, batch) for batch in planning.due(run.refresh(), run.worker.clock.now()).poll}
+    while True:
+        events: list[AnyEvent] = []
+        for batch in planning.due(run.refresh(), run.worker.clock.now()).poll:
+            remote = remotes.get(batch.batch_id)
+            if remote is not None and remote.remote_id == batch.remote_id:
+                events += _news(run, batch, remote)
+        try:
+            if events:
+                run.decide(*events)
+        except ConflictError:
+            continue
+        return sum(isinstance(event, Ended) for event in events)
 
 
 def _asked(run: Run, batch: BatchState) -> RemoteBatch | None:
     assert batch.remote_id is not None, "a submitted batch has the provider's id"
     try:
-        return run.provider.status(batch.remote_id)
+        remote = run.provider.status(batch.remote_id)
+        if batch.cancel_asked and remote.end is None:
+            run.provider.cancel(remote.remote_id)
     except AccountError as error:
-        run.notify(batch, f"cannot be polled: {error}", warning=True)
+        run.trouble = f"{batch.remote_id} cannot be polled: {error}"
     except RejectedError as error:
-        hold(run, batch, f"the provider does not show {batch.remote_id} to this key: {error}")
-    except UnavailableError as error:
+        _not_shown(run, batch, error)
+    except ProviderError as error:
         run.notify(batch, f"cannot be polled now: {error}", warning=True)
+    else:
+        run.trouble = None
+        return remote
     return None
+
+
+def _not_shown(run: Run, batch: BatchState, error: RejectedError) -> None:
+    """Explain a batch that the provider does not show: by another key, or else hold it for a person."""
+    used = run.provider.account
+    if batch.account is not None and batch.account != used:
+        run.trouble = (
+            f"{batch.remote_id} was submitted with another key (fingerprint {batch.account}, now {used}); "
+            f"set the key of that account"
+        )
+    else:
+        hold(run, batch, f"the provider does not show {batch.remote_id} to this key: {error}")
 
 
 def _news(run: Run, batch: BatchState, remote: RemoteBatch) -> list[AnyEvent]:
@@ -79,8 +99,14 @@ def collect_due(run: Run) -> int:
     """Fetch what came back for every ended batch; return how many are stored now."""
     collected = 0
     for batch in planning.due(run.refresh(), run.worker.clock.now()).collect:
+        if not run.keep():
+            break
         try:
-            parts = tuple(_fetch(run, batch, name, handle) for name, handle in sorted(batch.remote_parts.items()))
+            late = late_parts(run, batch)
+            if late is None:
+                continue
+            found = {**batch.remote_parts, **late}
+            parts = tuple(_fetch(run, batch, name, handle) for name, handle in sorted(found.items()))
         except ProviderError as error:
             _not_fetched(run, batch, error)
             continue
@@ -104,7 +130,7 @@ def _waited(run: Run, since: datetime | None) -> bool:
 
 def _fetch(run: Run, batch: BatchState, name: str, handle: str) -> Part:
     """Store one part whole and return its name and digest; one that is stored already is read, not fetched."""
-    key = keys.output(run.run_id, batch.batch_id, attempt=batch.attempt, part=name)
+    key = keys.output(run.run_id, batch.batch_id, attempt=batch.attempt, part=name, source=handle)
     store = run.worker.store
     if not store.exists(key):
         fetched = Measured(run.provider.download(handle))

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 
 import msgspec
 
@@ -9,8 +10,9 @@ from pipeline import planning
 from pipeline.domain import STATUSES, Counts, Output, Status
 from pipeline.errors import ConflictError
 from pipeline.events import BatchPlanned, RowsPublished
-from pipeline.ids import digest
+from pipeline.ids import RequestId, digest
 from pipeline.operations.rows import Row, RowBuilder
+from pipeline.operations.settling import hold
 from pipeline.operations.worker import Run
 from pipeline.state import BatchState
 from pipeline.storage import keys
@@ -19,6 +21,8 @@ from pipeline.storage.tables import opened, parquet_bytes
 from pipeline.tasks import task_named
 from pipeline.tasks.answers import Unparsed
 
+_FAILURES = frozenset({"errored", "expired", "cancelled"})
+_LINES_THAT_TELL = 200
 _UNANSWERED: frozenset[Status] = frozenset({"expired", "missing"})
 
 
@@ -33,6 +37,9 @@ def publish_due(run: Run) -> int:
 def publish(run: Run, batch: BatchState) -> None:
     """Publish the batch's rows and plan what got no answer, in one commit."""
     reading = _Reading(run, batch)
+    if reading.is_anothers():
+        hold(run, batch, f"{batch.remote_id} holds other requests than this batch; it is not ours")
+        return
     key = keys.comparisons(run.experiment.name, run.run_id, batch.batch_id)
     store = run.worker.store
     if not store.exists(key):
@@ -116,42 +123,54 @@ class _Reading:
             if len(contradicted) == known:
                 return body
 
+    def is_anothers(self) -> bool:
+        """Say whether lines came back and none of them answers a request of this batch."""
+        read = list(islice(self._outputs(), _LINES_THAT_TELL))
+        return bool(read) and not any(output.request_id in self._positions for output, _ in read)
+
     def _rows(self, contradicted: set[int]) -> Iterator[Row]:
+        """Yield the rows that are final, then what became of the requests that no line answers."""
         seen: dict[int, int] = {}
-        for output in self._outputs():
-            position = self._positions.get(output.request_id)  # type: ignore[call-overload]  # the wire's id may be anybody's
+        waiting: dict[int, Row] = {}
+        for output, late in self._outputs():
+            position = self._positions.get(RequestId(output.request_id))
             if position is None:
                 self.foreign += 1
                 continue
             mark = hash(_meaning(output))
-            if position in seen:
+            if position in seen and position not in waiting:
                 self.doubled += 1
-                if seen[position] != mark and output.status != "errored":
+                if seen[position] != mark and not late and output.status not in _FAILURES:
                     contradicted.add(position)
                 continue
             seen[position] = mark
-            if position in contradicted:
-                yield from self._ended(Row(position=position, status="errored", reason="two_outputs", again=True))
+            row = self._read(position, output, contradicted)
+            if row.again or row.status in _UNANSWERED:
+                waiting[position] = row
             else:
-                yield from self._ended(self._read(position, output))
+                waiting.pop(position, None)
+                yield from self._ended(row)
         for position in self._members:
-            if position not in seen:
-                yield from self._ended(self._unanswered(position))
+            if position in waiting or position not in seen:
+                yield from self._ended(waiting.get(position) or self._unanswered(position))
 
-    def _outputs(self) -> Iterator[Output]:
-        decode = self._run.module.decode
-        for part in sorted(self._batch.parts, key=lambda part: part.name == "error"):
+    def _outputs(self) -> Iterator[tuple[Output, bool]]:
+        """Yield what can be read of the outputs, and whether it came for an attempt that had been given up."""
+        decode = self._run.decode
+        for part in sorted(self._batch.parts, key=lambda part: (part.name.startswith("late"), part.name == "error")):
             with self._run.worker.store.open(part.key) as file:
                 for line in lines(decompressed(file, key=part.key)):
                     try:
                         if line is None:
                             raise ValueError("longer than a line may be")  # noqa: TRY301 - one place counts damage
-                        yield decode(line)
+                        yield decode(line), part.name.startswith("late")
                     except (ValueError, msgspec.DecodeError, RecursionError):
                         self.damaged += 1
 
-    def _read(self, position: int, output: Output) -> Row:
+    def _read(self, position: int, output: Output, contradicted: set[int]) -> Row:
         """Return the row of a request whose output came back."""
+        if position in contradicted:
+            return Row(position=position, status="errored", reason="two_outputs", again=True)
         if output.status != "answered":
             return Row(position=position, output=output, status=output.status, reason=output.reason, again=output.again)
         config = self._run.config

@@ -3,13 +3,15 @@
 Any number of workers may do this on one store: they meet in the log, where only one of them can decide.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 import msgspec
 
 from pipeline import planning
 from pipeline.domain import Counts
+from pipeline.operations.cleaning import clean_due
 from pipeline.operations.collecting import collect_due, poll_due
+from pipeline.operations.living import call_due
 from pipeline.operations.publishing import publish_due
 from pipeline.operations.settling import settle_due
 from pipeline.operations.studies import check_keys, complete_opening
@@ -27,14 +29,46 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def advance(run: Run, *, mended: bool = False) -> None:
-    """Do everything about the run that can be done now, without waiting."""
+    """Do everything about the run that can be done now, without waiting; leave to another worker what it is at."""
+    if not run.is_live:
+        poll_due(run)
+    if not _is_work_due(run, mended=mended):
+        return
+    with run.lease() as mine:
+        if mine:
+            _work(run, mended=mended)
+
+
+def _is_work_due(run: Run, *, mended: bool) -> bool:
+    due = planning.due(run.refresh(), run.worker.clock.now(), mended=mended)
+    steps = (due.prepare, due.submit, due.settle, due.collect, due.publish, due.poll if run.is_live else ())
+    return planning.is_incomplete(run.state) or any(steps)
+
+
+def _work(run: Run, *, mended: bool) -> None:
     complete_plan(run)
+    if run.is_live:
+        call_due(run)
+        publish_due(run)
+        return
     settle_due(run)
     submit_due(run, mended=mended)
     poll_due(run)
     collect_due(run)
     if publish_due(run):
         submit_due(run)
+    clean_due(run)
+
+
+def submit(run: Run, *, mended: bool = False, only: Container[int] | None = None) -> int:
+    """Send what is due, unless another worker is at it; return how many batches went out.
+
+    Live requests are not sent ahead: they are made, and answered, when the run is resumed.
+    """
+    if run.is_live:
+        return 0
+    with run.lease() as mine:
+        return submit_due(run, mended=mended, only=only) if mine else 0
 
 
 def resume(
@@ -47,7 +81,7 @@ def resume(
 ) -> Standing:
     """Bring the runs to their end, polling every `interval` seconds; return how far they are."""
     complete_opening(worker, runs)
-    check_keys(worker, (run.config.judge.provider for run in runs if planning.is_open(run.refresh())))
+    check_keys(worker, (run.config for run in runs if planning.is_open(run.refresh())))
     mended = True
     while True:
         for run in runs:
@@ -61,6 +95,11 @@ def resume(
         worker.clock.sleep(interval)
 
 
+def _moves_by_itself(run: Run) -> bool:
+    """Say whether waiting can bring the run further; a provider that does not know our key will not come round."""
+    return planning.moves_by_itself(run.state, unreachable=run.trouble is not None)
+
+
 def standing(runs: list[Run]) -> Standing:
     """Return how far the runs are as of the last look at their logs."""
     states = [run.state for run in runs]
@@ -68,12 +107,13 @@ def standing(runs: list[Run]) -> Standing:
     unopened = sum(run.config.requests for run in runs if run.state.plan is None)
     waiting = [(run, batch) for run in runs for batch in planning.waits_for_a_person(run.state)]
     reasons = [f"{run.run_id} {batch.batch_id}: {batch.note}" for run, batch in waiting]
+    reasons += [f"{run.run_id}: {run.trouble}" for run in runs if run.trouble]
     unasked = sum(len(planning.unasked(state)) for state in states)
     if unasked or unopened:
         reasons.append(f"{unasked} slices and {unopened} requests of runs never opened were not asked for")
     return Standing(
         counts=counts,
         is_open=counts.open > 0 or unopened > 0,
-        moves_by_itself=any(planning.moves_by_itself(state) for state in states),
+        moves_by_itself=any(_moves_by_itself(run) for run in runs),
         reasons=tuple(reasons),
     )

@@ -1,23 +1,29 @@
-"""Attempts whose outcome nobody recorded: looked for at the provider by our key, then adopted or voided.
+"""Attempts whose outcome nobody recorded: looked for at the provider, then adopted, voided or held.
 
 Looking and adopting are harmless at any time. Voiding opens the way to a second create, so it comes only after the
 quiet period, two clean listings, and the removal of the input that a late create would need.
+
+Where the provider shows our key, a match is proof. Where it does not (Anthropic), a batch of the right size made at
+the right time is only probable: what has ended is proven by its request ids; a single open candidate is adopted
+and proven when it ends; several wait until their ids tell. Nothing is cancelled that is not proven ours.
 """
+
+from collections.abc import Iterator
+from itertools import islice
 
 from pipeline import planning
 from pipeline.errors import ProviderError
 from pipeline.events import Adopted, Held, Uncertain, Voided
 from pipeline.operations.worker import Run
-from pipeline.providers import RemoteBatch
+from pipeline.providers import ProbableProvider, RemoteBatch
 from pipeline.state import BatchState
+
+_IDS_THAT_PROVE = 20
 
 
 def settle_due(run: Run) -> int:
     """Look for every unsettled attempt of the run; return how many were settled."""
-    settled = 0
-    for batch in planning.due(run.refresh(), run.worker.clock.now()).settle:
-        settled += settle(run, batch)
-    return settled
+    return sum(settle(run, batch) for batch in planning.due(run.refresh(), run.worker.clock.now()).settle if run.keep())
 
 
 def settle(run: Run, batch: BatchState) -> bool:
@@ -25,8 +31,7 @@ def settle(run: Run, batch: BatchState) -> bool:
     try:
         found = _look(run, batch)
         if found:
-            _adopt(run, batch, found)
-            return True
+            return _adopt(run, batch, found)
         if batch.phase == "submitting":
             reason = "the worker that announced this attempt recorded no answer"
             run.record(Uncertain(batch_id=batch.batch_id, attempt=batch.attempt, reason=reason))
@@ -40,21 +45,84 @@ def settle(run: Run, batch: BatchState) -> bool:
 
 
 def _look(run: Run, batch: BatchState) -> list[RemoteBatch]:
+    """Return the batches at the provider that are, or may be, this attempt's."""
     assert batch.batch_key is not None, "an opened attempt has a key"
     assert batch.opened_at is not None, "an opened attempt has a time"
-    return run.provider.find(batch.batch_key, since=batch.opened_at)
+    provider = run.provider
+    if not isinstance(provider, ProbableProvider):
+        return provider.find(batch.batch_key, since=batch.opened_at)
+    taken = known_remote_ids(run)
+    requests = batch.input.requests if batch.input else batch.requests
+    candidates = provider.candidates(since=batch.opened_at, requests=requests)
+    return [each for each in candidates if each.remote_id not in taken and _may_be_ours(run, batch, provider, each)]
 
 
-def _adopt(run: Run, batch: BatchState, found: list[RemoteBatch]) -> None:
-    """Keep the oldest batch that carries our key; any other is ours too, and cancelled."""
-    oldest, *others = sorted(found, key=lambda remote: (str(remote.created_at), remote.remote_id))
-    reason = None
+def _may_be_ours(run: Run, batch: BatchState, provider: ProbableProvider, remote: RemoteBatch) -> bool:
+    """Say whether the candidate is ours, as far as can be told: an ended one shows its request ids."""
+    return remote.end is None or _is_proven(run, batch, provider, remote)
+
+
+def _is_proven(run: Run, batch: BatchState, provider: ProbableProvider, remote: RemoteBatch) -> bool:
+    if remote.end is None:
+        return False
+    shown = set(islice(provider.custom_ids(remote.remote_id), _IDS_THAT_PROVE))
+    ours = {run.renderer.request_id(position) for position in run.members(batch).tolist()}
+    return bool(shown) and shown <= ours
+
+
+def known_remote_ids(run: Run) -> set[str]:
+    """Return the provider's ids of every batch in the store that belongs to somebody."""
+    states = [other.refresh() for other in _runs_at(run)]
+    return {
+        remote_id
+        for state in states
+        for batch in state.batches.values()
+        for remote_id in (batch.remote_id, *batch.superseded)
+        if remote_id
+    }
+
+
+def _runs_at(run: Run) -> Iterator[Run]:
+    """Yield every run in the store that has the same provider."""
+    worker = run.worker
+    for name in worker.experiment_names():
+        for other in worker.runs(name):
+            if other.config.judge.provider == run.config.judge.provider:
+                yield other
+
+
+def unsettled_elsewhere(run: Run, batch: BatchState) -> BatchState | None:
+    """Return an unsettled attempt of another batch at a provider that cannot tell ours apart by a key."""
+    if not isinstance(run.provider, ProbableProvider):
+        return None
+    for other in _runs_at(run):
+        for each in planning.due(other.refresh(), run.worker.clock.now()).settle:
+            if (other.run_id, each.batch_id) != (run.run_id, batch.batch_id):
+                return each
+    return None
+
+
+def _adopt(run: Run, batch: BatchState, found: list[RemoteBatch]) -> bool:
+    """Keep one of the batches found; return False if it cannot be told yet which."""
+    provider = run.provider
+    proven = found
+    if isinstance(provider, ProbableProvider):
+        proven = [each for each in found if _is_proven(run, batch, provider, each)]
+        if not proven and len(found) > 1:
+            names = ", ".join(each.remote_id for each in found)
+            waiting = f"one of these may be ours, and their ids will tell when they end: {names}"
+            if batch.note != waiting:
+                run.record(Uncertain(batch_id=batch.batch_id, attempt=batch.attempt, reason=waiting))
+            return False
+    oldest, *others = sorted(proven or found, key=lambda remote: (str(remote.created_at), remote.remote_id))
+    reason = None if proven else "the only batch of this size made at that time; proven when it ends"
     if others:
         reason = f"also found and cancelled: {', '.join(remote.remote_id for remote in others)}"
     run.record(Adopted(batch_id=batch.batch_id, attempt=batch.attempt, remote_id=oldest.remote_id, reason=reason))
     run.notify(batch, f"found at the provider as {oldest.remote_id}", warning=bool(others))
     for remote in others:
-        run.provider.cancel(remote.remote_id)
+        provider.cancel(remote.remote_id)
+    return True
 
 
 def _void(run: Run, batch: BatchState) -> bool:
@@ -62,12 +130,43 @@ def _void(run: Run, batch: BatchState) -> bool:
         run.provider.discard(batch.file_id)
     late = _look(run, batch)
     if late:
-        _adopt(run, batch, late)
-        return True
+        return _adopt(run, batch, late)
     reason = f"not at the provider {run.worker.pace.quiet:g} s after it was first missed"
     run.record(Voided(batch_id=batch.batch_id, attempt=batch.attempt, reason=reason))
     run.notify(batch, "was not created; it will be sent again")
     return True
+
+
+def late_parts(run: Run, batch: BatchState) -> dict[str, str] | None:
+    """Return what came back for attempts that had been given up, or None while such a batch still runs.
+
+    A batch that turns up late is paid for as far as it got: it is stopped, and its answers are used.
+    """
+    found = {remote_id: run.provider.status(remote_id) for remote_id in batch.superseded if remote_id}
+    found |= _turned_up(run, batch)
+    for remote in found.values():
+        if remote.end is None:
+            run.provider.cancel(remote.remote_id)
+    if any(remote.end is None for remote in found.values()):
+        return None
+    return {
+        f"late{number}-{name}": handle
+        for number, remote in enumerate(found.values(), start=1)
+        for name, handle in remote.parts.items()
+    }
+
+
+def _turned_up(run: Run, batch: BatchState) -> dict[str, RemoteBatch]:
+    """Return the batches that a last look finds under the keys of attempts given up; the log remembers them."""
+    found: dict[str, RemoteBatch] = {}
+    for attempt, key in batch.voided.items():
+        assert batch.first_opened_at is not None, "an attempt given up was opened"
+        for remote in run.provider.find(key, since=batch.first_opened_at):
+            found[remote.remote_id] = remote
+            if remote.remote_id not in batch.superseded:
+                run.record(Adopted(batch_id=batch.batch_id, attempt=attempt, remote_id=remote.remote_id))
+                run.notify(batch, f"{remote.remote_id} turned up for an attempt given up", warning=True)
+    return found
 
 
 def adopt_by_hand(run: Run, batch: BatchState, remote_id: str) -> None:

@@ -15,11 +15,11 @@ from pipeline import pairing, planning, providers
 from pipeline.domain import Criterion, Direction, Experiment, Limits, RunConfig, Template
 from pipeline.errors import ConfigError, ConflictError
 from pipeline.events import RunPlanned, Segment
-from pipeline.experiment import ExperimentFile, changes, expand, is_template_path, read_experiment, template_name
+from pipeline.experiment import ExperimentFile, changes, expand, is_template_path, rates, read_experiment, template_name
 from pipeline.ids import Digest, digest
 from pipeline.operations.material import pairs_digest, store_pairs, store_samples
 from pipeline.operations.submitting import open_run
-from pipeline.operations.worker import Run, Worker, renderer
+from pipeline.operations.worker import Run, Worker, limits_of, renderer
 from pipeline.pairing import Pairs
 from pipeline.samples import Samples
 from pipeline.storage import keys
@@ -78,6 +78,7 @@ def plan(location: str) -> Plan:
         max_bytes=file.batch.max_bytes,
         segments=file.batch.segments,
         runs=configs,
+        rates=rates(file),
     )
     runs = tuple(_run_plan(config, experiment, material) for config in configs)
     return Plan(experiment=experiment, samples=samples, pairs=pairs, runs=runs)
@@ -159,7 +160,7 @@ def _criterion(file: ExperimentFile) -> Criterion:
 
 
 def _run_plan(config: RunConfig, experiment: Experiment, material: Material) -> RunPlan:
-    hard = providers.module(config.judge.provider).LIMITS
+    hard = limits_of(config)
     limits = Limits(
         max_requests=min(hard.max_requests, experiment.max_requests or hard.max_requests),
         max_bytes=min(hard.max_bytes, experiment.max_bytes or hard.max_bytes),
@@ -240,7 +241,10 @@ def complete_opening(worker: Worker, runs: list[Run]) -> None:
                     open_run(run, run_planned(experiment, each, version))
 
 
-def check_keys(worker: Worker, names: Iterable[str]) -> None:
-    """Raise ConfigError if one of these providers has no key: before anything is written or sent."""
-    for name in sorted(set(names)):
-        worker.provider(name)
+def check_keys(worker: Worker, configs: Iterable[RunConfig]) -> None:
+    """Raise ConfigError if a provider of these runs has no key: before anything is written or sent."""
+    for config in configs:
+        if config.judge.mode == "live":
+            providers.module(config.judge.provider).live_call(worker.settings, config.judge)
+        else:
+            worker.provider(config.judge.provider)

@@ -3,6 +3,7 @@
 Only the author of `AttemptOpened` may create, once, and only while the announcement is fresh.
 """
 
+import contextlib
 from collections.abc import Container, Iterable, Iterator
 from datetime import timedelta
 
@@ -27,8 +28,9 @@ from pipeline.events import (
     Uncertain,
 )
 from pipeline.ids import BatchId, Digest
+from pipeline.operations.settling import unsettled_elsewhere
 from pipeline.operations.worker import Run
-from pipeline.providers import Submission
+from pipeline.providers import ProbableProvider, Submission
 from pipeline.state import BatchState
 from pipeline.storage import keys
 from pipeline.storage.streams import Measured, compressed, decompressed
@@ -84,6 +86,8 @@ def submit_due(run: Run, *, mended: bool = False, only: Container[int] | None = 
     """
     sent = 0
     for batch_id in _due(run, mended=mended, only=only):
+        if not run.keep():
+            break
         batch = run.refresh().batches[batch_id]
         if batch.phase == "planned":
             batch = prepare(run, batch)
@@ -126,25 +130,58 @@ def _verify(run: Run, key: str, *, expected: Digest) -> None:
 
 def submit(run: Run, batch: BatchState) -> BatchState:
     """Try once to create the batch at its provider; return the batch as it is then."""
-    worker = run.worker
-    attempt, batch_key = batch.attempt + 1, f"pl-{worker.clock.nonce()}"
-    provider = run.provider
     if batch.input is not None and not batch.input.requests:
-        reason = "every line is larger than a batch may be"
-        return _nothing_to_send(run, batch, attempt=attempt, batch_key=batch_key, reason=reason)
-    opened = AttemptOpened(batch_id=batch.batch_id, attempt=attempt, batch_key=batch_key, account=provider.account)
+        return _nothing_to_send(run, batch)
+    with _one_at_a_time(run, batch) as free:
+        if not free:
+            return batch
+        attempt = _opened(run, batch)
+        return batch if attempt is None else _created(run, batch, attempt)
+
+
+@contextlib.contextmanager
+def _one_at_a_time(run: Run, batch: BatchState) -> Iterator[bool]:
+    """Give False while another create of a provider that cannot tell ours apart is on its way or unsettled."""
+    provider = run.provider
+    if not isinstance(provider, ProbableProvider):
+        yield True
+        return
+    leases, name = run.worker.leases, f"provider--{run.config.judge.provider}--{provider.account}"
+    try:
+        other = unsettled_elsewhere(run, batch) if leases.take(name) is not None else batch
+        if other is not None:
+            run.notify(batch, "waits for another batch at this provider to be settled")
+        yield other is None
+    finally:
+        leases.give_back(name)
+
+
+def _opened(run: Run, batch: BatchState) -> AttemptOpened | None:
+    """Announce the attempt; return None if another worker did something first."""
+    opened = AttemptOpened(
+        batch_id=batch.batch_id,
+        attempt=batch.attempt + 1,
+        batch_key=f"pl-{run.worker.clock.nonce()}",
+        account=run.provider.account,
+    )
     try:
         run.decide(opened)
     except ConflictError:
-        return run.refresh().batches[batch.batch_id]
-    announced = worker.clock.monotonic()
-    submission = _submission(run, batch, attempt=attempt, batch_key=batch_key)
+        run.refresh()
+        return None
+    return opened
+
+
+def _created(run: Run, batch: BatchState, opened: AttemptOpened) -> BatchState:
+    """Upload and create, once; record what came of it."""
+    clock, provider, attempt = run.worker.clock, run.provider, opened.attempt
+    submission = _submission(run, batch, opened)
     try:
         file_id = provider.upload(submission)
         if file_id is not None:
             run.record(FileUploaded(batch_id=batch.batch_id, attempt=attempt, file_id=file_id))
-            announced = worker.clock.monotonic()
-        if worker.clock.monotonic() - announced > _SEND_DEADLINE:
+        announced = clock.monotonic()
+        if not _is_still_ours(run, opened) or clock.monotonic() - announced > _SEND_DEADLINE:
             raise UnavailableError("the worker was held up before it could send")
         remote_id = provider.create(submission, file_id=file_id)
     except ProviderError as error:
@@ -153,7 +190,13 @@ def submit(run: Run, batch: BatchState) -> BatchState:
     return run.record(Submitted(batch_id=batch.batch_id, attempt=attempt, remote_id=remote_id)).batches[batch.batch_id]
 
 
-def _submission(run: Run, batch: BatchState, *, attempt: int, batch_key: str) -> Submission:
+def _is_still_ours(run: Run, opened: AttemptOpened) -> bool:
+    """Say whether nobody has given this attempt up: the last look before the money."""
+    batch = run.refresh().batches[opened.batch_id]
+    return batch.attempt == opened.attempt and batch.phase in {"submitting", "uncertain"}
+
+
+def _submission(run: Run, batch: BatchState, opened: AttemptOpened) -> Submission:
     stored = batch.input
     assert stored is not None, "only a prepared batch is submitted"
 
@@ -165,8 +208,8 @@ def _submission(run: Run, batch: BatchState, *, attempt: int, batch_key: str) ->
             raise CorruptObjectError(f"{stored.key} is not what was prepared; nothing was sent")
 
     return Submission(
-        batch_key=batch_key,
-        labels={"run": run.run_id, "batch": batch.batch_id, "attempt": str(attempt)},
+        batch_key=opened.batch_key,
+        labels={"run": run.run_id, "batch": batch.batch_id, "attempt": str(opened.attempt)},
         judge=run.config.judge,
         requests=stored.requests,
         size=stored.bytes,
@@ -174,9 +217,10 @@ def _submission(run: Run, batch: BatchState, *, attempt: int, batch_key: str) ->
     )
 
 
-def _nothing_to_send(run: Run, batch: BatchState, *, attempt: int, batch_key: str, reason: str) -> BatchState:
+def _nothing_to_send(run: Run, batch: BatchState) -> BatchState:
+    attempt, reason = batch.attempt + 1, "every line is larger than a batch may be"
     state = run.record(
-        AttemptOpened(batch_id=batch.batch_id, attempt=attempt, batch_key=batch_key),
+        AttemptOpened(batch_id=batch.batch_id, attempt=attempt, batch_key=f"pl-{run.worker.clock.nonce()}"),
         Refused(batch_id=batch.batch_id, attempt=attempt, fault="content", reason=reason, code="too_large"),
     )
     return state.batches[batch.batch_id]

@@ -3,8 +3,7 @@
 It holds caches, never state: whatever matters is in the store, and another worker can go on at any moment.
 """
 
-import os
-import socket
+import contextlib
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Self
@@ -16,15 +15,17 @@ from numpy.typing import NDArray
 
 from pipeline import providers
 from pipeline.clock import Clock
-from pipeline.domain import Experiment, RunConfig
+from pipeline.domain import Experiment, Frame, Limits, Output, RunConfig
 from pipeline.errors import ConfigError, ConflictError, CorruptObjectError
 from pipeline.events import AnyEvent
 from pipeline.ids import BatchId, Digest, ExperimentName, RunId
 from pipeline.operations.material import load_material
+from pipeline.operations.process import is_gone, process_name
 from pipeline.providers import Provider, ProviderModule
 from pipeline.settings import Settings
 from pipeline.state import BatchState, RunState
 from pipeline.storage import Store, keys
+from pipeline.storage.leases import Leases
 from pipeline.storage.log import RunLog
 from pipeline.storage.tables import stream
 from pipeline.tasks import task_named
@@ -32,6 +33,7 @@ from pipeline.tasks.rendering import Material, Renderer
 
 Positions = NDArray[np.int64]
 
+LIVE_LIMITS = Limits(max_requests=10_000, max_bytes=100_000_000)
 _experiments = msgspec.json.Decoder(Experiment)
 
 
@@ -61,7 +63,8 @@ class Worker:
         self.settings = settings
         self.pace = settings.pace()
         self.notify = notify
-        self.name = f"{socket.gethostname()}-{os.getpid()}-{clock.nonce()[:8]}"
+        self.name = process_name(clock)
+        self.leases = Leases(store, clock=clock, owner=self.name, seconds=self.pace.lease, is_gone=is_gone)
         self._transport = transport
         self._providers: dict[str, Provider] = {}
         self._materials: dict[tuple[Digest, Digest], Material] = {}
@@ -136,7 +139,7 @@ class Worker:
 
 
 class Run:
-    """One run in the hands of a worker."""
+    """One run in the hands of a worker; `trouble` is what keeps it from asking the provider."""
 
     def __init__(self, worker: Worker, config: RunConfig, experiment: Experiment, digest: Digest) -> None:
         self.worker = worker
@@ -144,6 +147,7 @@ class Run:
         self.experiment = experiment
         self.experiment_digest = digest
         self.run_id = config.run_id
+        self.trouble: str | None = None
         self._log = RunLog(worker.store, config.run_id, clock=worker.clock, writer=worker.name)
 
     @property
@@ -167,6 +171,20 @@ class Run:
             except ConflictError:
                 self._log.refresh()
 
+    @contextlib.contextmanager
+    def lease(self) -> Iterator[bool]:
+        """Work on the run while nobody else does; gives False if somebody else does already."""
+        try:
+            yield self.keep()
+        finally:
+            self._log.epoch = None
+            self.worker.leases.give_back(self.run_id)
+
+    def keep(self) -> bool:
+        """Renew the lease where that is due; return whether this worker still holds it."""
+        self._log.epoch = self.worker.leases.take(self.run_id)
+        return self._log.epoch is not None
+
     def notify(self, batch: BatchState | None, text: str, *, warning: bool = False) -> None:
         """Tell a person at the screen."""
         batch_id = batch.batch_id if batch else None
@@ -181,6 +199,15 @@ class Run:
     def provider(self) -> Provider:
         """The provider that judges this run."""
         return self.worker.provider(self.config.judge.provider)
+
+    def decode(self, line: bytes) -> Output:
+        """Return what one raw line says; raises ValueError or msgspec.DecodeError if it cannot be read."""
+        return self.module.decode_live(line) if self.is_live else self.module.decode(line)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the judge is called request by request."""
+        return self.config.judge.mode == "live"
 
     @cached_property
     def material(self) -> Material:
@@ -215,11 +242,26 @@ class Run:
         """Return the members that fit into a batch at all; a line that does not is never sent."""
         members = self.members(batch)
         sizes = self.renderer.sizes()[members]
-        return members[sizes <= self.module.LIMITS.max_bytes]
+        return members[sizes <= limits_of(self.config).max_bytes]
 
 
 def renderer(config: RunConfig, material: Material) -> Renderer:
     """Return the requests of a run."""
     judge = config.judge
+    module = providers.module(judge.provider)
     schema = task_named(config.task).json_schema(ties=config.ties) if judge.answer == "json" else None
-    return Renderer(config, material, providers.module(judge.provider).frame(judge, schema=schema))
+    if judge.mode == "live":
+        return Renderer(config, material, _named(module.live_frame(judge, schema=schema)))
+    return Renderer(config, material, module.frame(judge, schema=schema))
+
+
+def limits_of(config: RunConfig) -> Limits:
+    """Return how much fits into one batch of this run; live ones are cut so that each can be watched."""
+    return LIVE_LIMITS if config.judge.mode == "live" else providers.module(config.judge.provider).LIMITS
+
+
+def _named(body: Frame) -> Frame:
+    """Return the line under which a live call's body is stored with our request id."""
+    first, *rest = body.texts
+    *middle, last = (b'","body":' + first, *rest)
+    return Frame(texts=(b'{"request_id":"', *middle, last + b"}"), slots=("request_id", *body.slots))

@@ -3,7 +3,7 @@
 import re
 
 from pipeline.errors import StoreError
-from pipeline.ids import BatchId, Digest, ExperimentName, RunId
+from pipeline.ids import BatchId, Digest, ExperimentName, RunId, digest
 
 STORE = "pairlog.json"
 LOG = "log"
@@ -50,9 +50,9 @@ def requests(run_id: RunId, batch_id: BatchId) -> str:
     return f"requests/{run_id}/{batch_id}.jsonl.zst"
 
 
-def output(run_id: RunId, batch_id: BatchId, *, attempt: int, part: str) -> str:
-    """Return the key of one raw part of what came back for an attempt."""
-    return f"{outputs(run_id, batch_id)}/{attempt}.{part}.jsonl.zst"
+def output(run_id: RunId, batch_id: BatchId, *, attempt: int, part: str, source: str) -> str:
+    """Return the key of one raw part of what came back for an attempt; `source` is the provider's name for it."""
+    return f"{outputs(run_id, batch_id)}/{attempt}.{part}-{digest(source.encode())[:8]}.jsonl.zst"
 
 
 def outputs(run_id: RunId, batch_id: BatchId) -> str:
@@ -68,6 +68,16 @@ def comparisons(name: ExperimentName, run_id: RunId, batch_id: BatchId) -> str:
 def comparisons_of(name: ExperimentName, run_id: RunId) -> str:
     """Return the folder of a run's rows."""
     return f"{COMPARISONS}/experiment={name}/run={run_id}"
+
+
+def leases(name: str) -> str:
+    """Return the folder of the leases under one name."""
+    return f"leases/{name}"
+
+
+def lease(name: str, epoch: int) -> str:
+    """Return the key of a lease's epoch."""
+    return f"{leases(name)}/{epoch:020d}.json"
 
 
 def probe(nonce: str, round_: int) -> str:

@@ -111,7 +111,7 @@ def test_events_tell_the_story_of_a_run(
     kinds = [event["type"] for commit in commits for event in commit["events"]]
     assert kinds == [
         "run-planned", "batch-planned", "input-stored", "attempt-opened", "file-uploaded", "submitted", "ended",
-        "outputs-stored", "rows-published",
+        "outputs-stored", "rows-published", "remote-cleaned",
     ]  # fmt: skip
     text = pairlog("events", run_id).out
     assert len(text.splitlines()) == len(kinds)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from pipeline.domain import Criterion, Direction, Judge, Mode, RunConfig, Tags, Template
 from pipeline.errors import ConfigError
-from pipeline.experiment import ExperimentFile, Rate, changes, expand, rates, read_experiment, template_name
+from pipeline.domain import Rate
+from pipeline.experiment import ExperimentFile, changes, expand, rates, read_experiment, template_name
 from pipeline.ids import Digest, digest
 
 TEMPLATE = Template(name="default", text="Which? {SAMPLE_1} {SAMPLE_2}")

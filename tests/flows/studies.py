@@ -9,9 +9,8 @@ from pipeline.ids import ExperimentName
 from pipeline.operations.auditing import audit
 from pipeline.operations.reporting import status
 from pipeline.operations.results import comparisons
-from pipeline.operations.resuming import Standing, resume
+from pipeline.operations.resuming import Standing, resume, submit
 from pipeline.operations.studies import check_keys, freeze, open_runs, plan
-from pipeline.operations.submitting import submit_due
 from pipeline.operations.worker import Run, Worker
 from pipeline.simulator.ledger import Ledger
 from pipeline.storage.probe import ensure_proven
@@ -19,11 +18,11 @@ from pipeline.storage.probe import ensure_proven
 
 def submitted(worker: Worker, file: Path) -> list[Run]:
     planned = plan(str(file))
-    check_keys(worker, (run.config.judge.provider for run in planned.runs))
+    check_keys(worker, (run.config for run in planned.runs))
     ensure_proven(worker.store, worker.clock)
     runs = open_runs(worker, planned, experiment_digest=freeze(worker, planned))
     for run in runs:
-        submit_due(run)
+        submit(run)
     return runs
 
 

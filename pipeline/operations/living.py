@@ -1,0 +1,141 @@
+"""Live runs: the same log, statuses and table as a batch, request by request.
+
+A live batch is made of calls that this worker makes itself. Answers are stored at least once a second, so that a kill
+loses no more than that; who goes on reads what is stored and makes only the calls that have no answer yet.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from pipeline import planning
+from pipeline.errors import AccountError, ConflictError
+from pipeline.events import AttemptOpened, Ended, OutputsStored, Part, Submitted
+from pipeline.operations.submitting import prepare
+from pipeline.operations.worker import Run
+from pipeline.providers import LiveAnswer
+from pipeline.providers._live import LiveClient
+from pipeline.state import AT_PROVIDER, BatchState
+from pipeline.storage import keys
+from pipeline.storage.streams import Measured, compressed, decompressed, lines
+
+_DEFAULT_RATE = 5.0
+
+
+class _Request(msgspec.Struct, frozen=True):
+    request_id: str
+    body: msgspec.Raw
+
+
+class _Named(msgspec.Struct, frozen=True):
+    request_id: str
+
+
+_requests = msgspec.json.Decoder(_Request)
+_names = msgspec.json.Decoder(_Named)
+_encoder = msgspec.json.Encoder()
+
+
+def call_due(run: Run) -> int:
+    """Make the calls of every live batch of the run; return how many batches are complete now."""
+    complete = 0
+    for batch in run.refresh().batches.values():
+        if batch.phase in AT_PROVIDER or batch in planning.due(run.state, run.worker.clock.now(), mended=True).submit:
+            complete += _call(run, _started(run, batch))
+        elif batch.phase == "planned":
+            complete += _call(run, _started(run, prepare(run, batch)))
+        if run.trouble:
+            break
+    return complete
+
+
+def _started(run: Run, batch: BatchState) -> BatchState:
+    """Open the batch's one attempt, unless it is open."""
+    if batch.phase in AT_PROVIDER:
+        return batch
+    attempt, name = batch.attempt + 1, f"live-{run.worker.clock.nonce()}"
+    opened = AttemptOpened(batch_id=batch.batch_id, attempt=attempt, batch_key=name)
+    submitted = Submitted(batch_id=batch.batch_id, attempt=attempt, remote_id=name)
+    try:
+        return run.decide(opened, submitted).batches[batch.batch_id]
+    except ConflictError:
+        return run.refresh().batches[batch.batch_id]
+
+
+def _call(run: Run, batch: BatchState) -> bool:
+    """Make the calls that have no stored answer; return whether every one has now."""
+    if batch.phase not in AT_PROVIDER or batch.input is None:
+        return False
+    judge = run.config.judge
+    rate = {(each.provider, each.model): each.requests_per_second for each in run.experiment.rates}
+    client = LiveClient(
+        run.module.live_call(run.worker.settings, judge),
+        rate=rate.get((judge.provider, judge.model), _DEFAULT_RATE),
+        clock=run.worker.clock,
+    )
+    answered = {name for name, _ in _stored(run, batch)}
+    open_ = [request for request in _inputs(run, batch) if request.request_id not in answered]
+    chunks = len(run.worker.store.list_from(keys.outputs(run.run_id, batch.batch_id)))
+    try:
+        calls = ((request.request_id, bytes(request.body)) for request in open_)
+        for answers in client.answers(calls):
+            _keep(run, batch, chunks, answers)
+            chunks += 1
+            if not run.keep() or run.refresh().batches[batch.batch_id].cancel_asked:
+                break
+    except AccountError as error:
+        run.trouble = f"{judge.provider} refuses live calls: {error}"
+        return False
+    run.trouble = None
+    return _finish(run, run.refresh().batches[batch.batch_id])
+
+
+def _keep(run: Run, batch: BatchState, number: int, answers: list[LiveAnswer]) -> None:
+    """Store a second's answers, byte for byte."""
+    if answers:
+        part = f"live-{number:06d}"
+        key = keys.output(run.run_id, batch.batch_id, attempt=batch.attempt, part=part, source=run.worker.name)
+        run.worker.store.put_stream(key, compressed([_encoder.encode_lines(answers)]))
+
+
+def _inputs(run: Run, batch: BatchState) -> Iterator[_Request]:
+    assert batch.input is not None, "a started batch has its input stored"
+    with run.worker.store.open(batch.input.key) as file:
+        for line in lines(decompressed(file, key=batch.input.key)):
+            if line is not None:
+                yield _requests.decode(line)
+
+
+def _stored(run: Run, batch: BatchState) -> Iterator[tuple[str, bytes]]:
+    """Yield every answer that is stored, under its request's id; the first one to a request counts."""
+    seen: set[str] = set()
+    for key in run.worker.store.list_from(keys.outputs(run.run_id, batch.batch_id)):
+        if f"/{batch.attempt}.live-" not in key:
+            continue
+        with run.worker.store.open(key) as file:
+            for line in lines(decompressed(file, key=key)):
+                name = _names.decode(line).request_id if line is not None else ""
+                if line is not None and name not in seen:
+                    seen.add(name)
+                    yield name, line
+
+
+def _finish(run: Run, batch: BatchState) -> bool:
+    """Gather the answers into one object and end the batch, once there is nothing more to call."""
+    assert batch.input is not None, "a started batch has its input stored"
+    gathered = [line + b"\n" for _, line in _stored(run, batch)]
+    if len(gathered) < batch.input.requests and not batch.cancel_asked:
+        return False
+    key = keys.output(run.run_id, batch.batch_id, attempt=batch.attempt, part="output", source="live")
+    measured = Measured(gathered)
+    try:
+        run.worker.store.put_stream(key, compressed(measured))
+    except ConflictError:
+        with run.worker.store.open(key) as file:
+            measured = Measured(decompressed(file, key=key)).drained()
+    part = Part(name="output", key=key, digest=measured.digest(), bytes=measured.size)
+    end = Ended(
+        batch_id=batch.batch_id, end="cancelled" if batch.cancel_asked else "completed", status="called", parts={}
+    )
+    run.record(end, OutputsStored(batch_id=batch.batch_id, attempt=batch.attempt, parts=(part,)))
+    return True

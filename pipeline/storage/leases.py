@@ -1,0 +1,98 @@
+"""Leases: who is at work on what, so that work is shared and not repeated.
+
+A lease saves work; it never makes anything safe. Safety comes from the log, where one writer wins, and from the epoch
+in each commit. The highest epoch under a name holds; nobody compares clocks of two machines: a holder counts as gone
+when its object has not been followed by another for its time to live, on the observer's own clock, or when its
+process is known to be dead.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from pipeline.clock import Clock
+from pipeline.errors import ConflictError
+from pipeline.storage import Store, keys
+
+
+class Lease(msgspec.Struct, frozen=True, kw_only=True):
+    """One epoch: who holds, for how many seconds, and whether it was given back."""
+
+    owner: str
+    seconds: float
+    held: bool = True
+
+
+class _Seen(msgspec.Struct, frozen=True, kw_only=True):
+    epoch: int
+    lease: Lease
+    since: float
+
+
+_leases = msgspec.json.Decoder(Lease)
+
+
+class Leases:
+    """One worker's view of the leases in a store."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Clock,
+        owner: str,
+        seconds: float,
+        is_gone: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        self._store = store
+        self._is_gone = is_gone
+        self._clock = clock
+        self._owner = owner
+        self._seconds = seconds
+        self._seen: dict[str, _Seen] = {}
+
+    def take(self, name: str) -> int | None:
+        """Return the epoch under which this worker holds now, or None while another one does."""
+        seen = self._look(name)
+        if seen is None:
+            return self._create(name, 0)
+        mine = seen.lease.held and seen.lease.owner == self._owner
+        gone = self._clock.monotonic() - seen.since >= seen.lease.seconds or self._is_gone(seen.lease.owner)
+        if mine and not self._is_old(seen):
+            return seen.epoch
+        return self._create(name, seen.epoch + 1) if mine or gone or not seen.lease.held else None
+
+    def give_back(self, name: str) -> None:
+        """End the lease at once, if this worker still holds it."""
+        seen = self._seen.get(name)
+        if seen is not None and seen.lease.held and seen.lease.owner == self._owner:
+            self._create(name, seen.epoch + 1, held=False)
+
+    def holder(self, name: str) -> str | None:
+        """Return who holds the lease now, for people."""
+        seen = self._look(name)
+        return seen.lease.owner if seen is not None and seen.lease.held else None
+
+    def _is_old(self, seen: _Seen) -> bool:
+        """Say whether it is time to renew: a third of the time has passed."""
+        return self._clock.monotonic() - seen.since >= seen.lease.seconds / 3
+
+    def _look(self, name: str) -> _Seen | None:
+        seen = self._seen.get(name)
+        after = keys.lease(name, seen.epoch) if seen else ""
+        found = self._store.list_from(keys.leases(name), after=after)
+        if found:
+            epoch = keys.commit_seq(found[-1])
+            if epoch is not None:
+                lease = _leases.decode(self._store.get(found[-1]))
+                seen = self._seen[name] = _Seen(epoch=epoch, lease=lease, since=self._clock.monotonic())
+        return seen
+
+    def _create(self, name: str, epoch: int, *, held: bool = True) -> int | None:
+        lease = Lease(owner=self._owner, seconds=self._seconds, held=held)
+        try:
+            self._store.put_new(keys.lease(name, epoch), msgspec.json.encode(lease))
+        except ConflictError:
+            return None
+        self._seen[name] = _Seen(epoch=epoch, lease=lease, since=self._clock.monotonic())
+        return epoch
