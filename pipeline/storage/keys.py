@@ -10,7 +10,14 @@ LOG = "log"
 EXPERIMENTS = "experiments"
 COMPARISONS = "comparisons"
 
+CHECKPOINTS = "checkpoints"
+DATA = (
+    "samples", "pairs", "requests", "outputs", COMPARISONS, "rankings", "diagnostics", "reports", "leases",
+)  # fmt: skip
+CACHES = (CHECKPOINTS, "probe")
+
 _SEQUENCE = re.compile(r"(\d{20})\.json")
+_CHECKPOINT = re.compile(r"(\d{20})\.msgpack\.zst")
 _SAFE = re.compile(r"[A-Za-z0-9._=-]{1,255}")
 
 
@@ -27,6 +34,22 @@ def log(run_id: RunId) -> str:
 def commit_seq(key: str) -> int | None:
     """Return the number of a commit's key, or None for a stray object."""
     match = _SEQUENCE.fullmatch(key.rpartition("/")[2])
+    return int(match[1]) if match else None
+
+
+def checkpoint(run_id: RunId, seq: int) -> str:
+    """Return the key of the state of a run after its commit number `seq`."""
+    return f"{checkpoints(run_id)}/{seq:020d}.msgpack.zst"
+
+
+def checkpoints(run_id: RunId) -> str:
+    """Return the folder of a run's checkpoints."""
+    return f"{CHECKPOINTS}/{run_id}"
+
+
+def checkpoint_seq(key: str) -> int | None:
+    """Return the number of the last commit in a checkpoint, or None for a stray object."""
+    match = _CHECKPOINT.fullmatch(key.rpartition("/")[2])
     return int(match[1]) if match else None
 
 
@@ -68,6 +91,16 @@ def comparisons(name: ExperimentName, run_id: RunId, batch_id: BatchId) -> str:
 def comparisons_of(name: ExperimentName, run_id: RunId) -> str:
     """Return the folder of a run's rows."""
     return f"{COMPARISONS}/experiment={name}/run={run_id}"
+
+
+def ranking(name: ExperimentName, digest_: Digest) -> str:
+    """Return the key of the ranking made of these rows."""
+    return f"rankings/experiment={name}/{digest_}.parquet"
+
+
+def diagnostics(name: ExperimentName, digest_: Digest) -> str:
+    """Return the key of the judges' diagnostics made of these rows."""
+    return f"diagnostics/experiment={name}/{digest_}.parquet"
 
 
 def leases(name: str) -> str:

@@ -1,0 +1,34 @@
+"""Rankings, judge diagnostics and the report: pure functions from a comparisons table to values, tables and a page.
+
+Reading and writing files is the callers' business.
+"""
+
+from pipeline.ranking.breakdowns import Part, breakdowns
+from pipeline.ranking.diagnostics import diagnose
+from pipeline.ranking.findings import Diagnostics
+from pipeline.ranking.imported import comparisons_from_csv
+from pipeline.ranking.panel import PanelModel, panel_majority, panel_model
+from pipeline.ranking.rankings import rank
+from pipeline.ranking.report import report_html
+from pipeline.ranking.tables import diagnostics_table, rankings_table
+from pipeline.ranking.values import Effect, Ranking, RankingOptions, Standing, Unrankable
+
+__all__ = [
+    "Diagnostics",
+    "Effect",
+    "PanelModel",
+    "Part",
+    "Ranking",
+    "RankingOptions",
+    "Standing",
+    "Unrankable",
+    "breakdowns",
+    "comparisons_from_csv",
+    "diagnose",
+    "diagnostics_table",
+    "panel_majority",
+    "panel_model",
+    "rank",
+    "rankings_table",
+    "report_html",
+]

@@ -1,0 +1,80 @@
+"""Comparisons that were made elsewhere: a CSV of pairs and winners as a comparisons table."""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from pipeline.errors import ConfigError
+
+_SHAPES = (("first_id", "second_id", "winner_id"), ("ID1", "ID2", "better_id"))
+_EXTRAS = (
+    "pair_id", "group", "first_contestant", "second_contestant", "template", "provider", "model", "reasoning",
+    "direction", "criterion",
+)  # fmt: skip
+_NO_ANSWER = ("", "na", "nan", "null", "none")
+
+
+def comparisons_from_csv(data: bytes, *, name: str) -> pa.Table:
+    """Return the CSV's rows as comparisons; `name` is the file's, for messages.
+
+    A winner that is empty (or NA) is unparsed, `tie` is a tie; anything that is neither of the two ids is refused.
+    """
+    plain = _parsed(data, name)
+    shape = next((shape for shape in _SHAPES if set(shape) <= set(plain.column_names)), None)
+    if shape is None:
+        raise ConfigError(
+            f"{name} needs the columns first_id, second_id, winner_id (or ID1, ID2, better_id): "
+            f"it has {', '.join(plain.column_names)}"
+        )
+    first, second, winner = (plain[column].combine_chunks() for column in shape)
+    _demand_ids(first, column=shape[0], name=name)
+    _demand_ids(second, column=shape[1], name=name)
+    outcome = _outcomes(first, second, winner, name=name, column=shape[2])
+    columns = {
+        "first_id": first,
+        "second_id": second,
+        "status": pc.if_else(pc.is_valid(outcome), "ok", "unparsed"),
+        "outcome": outcome,
+        **{extra: plain[extra].combine_chunks() for extra in _EXTRAS if extra in plain.column_names},
+    }
+    return pa.table(columns)
+
+
+def _parsed(data: bytes, name: str) -> pa.Table:
+    """Return every column as text."""
+    if not data.strip():
+        raise ConfigError(f"{name} is empty: it needs a header and one row a comparison")
+    try:
+        header = pyarrow.csv.open_csv(pa.BufferReader(data)).schema.names
+        types = dict.fromkeys(header, pa.string())
+        return pyarrow.csv.read_csv(
+            pa.BufferReader(data),
+            parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
+            convert_options=pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False),
+        )
+    except (pa.ArrowInvalid, pa.ArrowKeyError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{name} cannot be read as CSV: {error}") from error
+
+
+def _demand_ids(ids: pa.Array, *, column: str, name: str) -> None:
+    empty = pc.indices_nonzero(pc.equal(ids, ""))
+    if len(empty):
+        raise ConfigError(f"{name}, row {empty[0].as_py() + 1}: {column} is empty; every comparison names two samples")
+
+
+def _outcomes(first: pa.Array, second: pa.Array, winner: pa.Array, *, name: str, column: str) -> pa.Array:
+    """Return first, second, tie or, where there is no answer, null."""
+    is_first, is_second = pc.equal(winner, first), pc.equal(winner, second)
+    lowered = pc.utf8_lower(pc.utf8_trim_whitespace(winner))
+    is_tie = pc.equal(lowered, "tie")
+    silent = pc.is_in(lowered, value_set=pa.array(_NO_ANSWER))
+    known = pc.or_(pc.or_(is_first, is_second), pc.or_(is_tie, silent))
+    strange = pc.indices_nonzero(pc.invert(known))
+    if len(strange):
+        row = strange[0].as_py()
+        raise ConfigError(
+            f"{name}, row {row + 1}: {column} must be {first[row].as_py()}, {second[row].as_py()}, tie or empty: "
+            f"{winner[row].as_py()}"
+        )
+    rest = pc.if_else(is_tie, "tie", pa.scalar(None, pa.string()))
+    return pc.if_else(is_first, "first", pc.if_else(is_second, "second", rest))

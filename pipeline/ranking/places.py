@@ -1,0 +1,61 @@
+"""From scores with errors to places: which places the data leave open, and who cannot be told apart."""
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.ranking.columns import Floats
+from pipeline.ranking.uncertainty import Covariance, critical
+
+_SAME = 1e-9
+
+
+class Places(msgspec.Struct, frozen=True, kw_only=True):
+    """For each contestant its place, the first and last place the data leave open, and its tier."""
+
+    rank: npt.NDArray[np.int64]
+    low: npt.NDArray[np.int64]
+    high: npt.NDArray[np.int64]
+    tier: npt.NDArray[np.int64]
+
+
+def places(scores: Floats, covariance: Covariance, *, confidence: float) -> Places:
+    """Return the places by tests of all differences from a contestant at once.
+
+    A contestant's open places leave out only those proven better or worse, with Bonferroni's correction for the
+    number of others: the interval holds the true place with at least the given confidence (Mogstad and others, 2024).
+    A tier ends where someone is proven worse than the tier's best.
+    """
+    size = len(scores)
+    width = critical(confidence, covariance.clusters, tests=max(size - 1, 1))
+    order = np.argsort(-scores, kind="stable")
+    low, high = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
+    tier = np.empty(size, dtype=np.int64)
+    best, number = int(order[0]), 1
+    for place in order:
+        proof = width * np.sqrt(covariance.between(int(place))) + _SAME
+        low[place] = 1 + np.count_nonzero(scores - scores[place] > proof)
+        high[place] = size - np.count_nonzero(scores[place] - scores > proof)
+        if scores[best] - scores[place] > proof[best]:
+            best, number = int(place), number + 1
+        tier[place] = number
+    descending = np.sort(-scores)
+    rank = 1 + np.searchsorted(descending, -scores - _SAME)
+    return Places(rank=rank, low=np.minimum(low, rank), high=np.maximum(high, rank), tier=tier)
+
+
+class Reliability(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of the spread of the scores is real."""
+
+    reliability: float
+    separation: float
+
+
+def reliability(scores: Floats, variances: Floats) -> Reliability | None:
+    """Return the share of the scores' variance that is not error, and true spread over error; None for two or fewer."""
+    error = float(np.mean(variances))
+    if len(scores) < 3 or error <= 0:
+        return None
+    spread = float(np.var(scores, ddof=1))
+    true = max(spread - error, 0.0)
+    return Reliability(reliability=true / spread if spread > 0 else 0.0, separation=float(np.sqrt(true / error)))

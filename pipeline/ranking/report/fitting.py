@@ -1,0 +1,47 @@
+"""How well one scale explains the results, and what the first place hangs on."""
+
+from pipeline.ranking.findings import Diagnostics, Influence
+from pipeline.ranking.report.markup import Html, element, number, percent, section, table, whole
+from pipeline.ranking.report.plots import scatter
+
+_SHOWN = 10
+
+
+def residuals_section(found: Diagnostics) -> Html:
+    """Return expected against seen results, and the pairs that fit worst."""
+    points = [(step.expected, step.observed, step.comparisons) for step in found.calibration]
+    plot = scatter(
+        points, label="Share won by the stronger side, expected and seen", across="expected share", up="share seen"
+    )
+    rows = [
+        [
+            f"{one.one} – {one.other}", whole(one.comparisons), percent(one.observed), percent(one.expected),
+            number(one.deviation, 1),
+        ]
+        for one in found.residuals[:_SHOWN]
+    ]  # fmt: skip
+    head = ["contestants", "comparisons", "seen", "expected", "deviation"]
+    worst = table(head, rows, caption="Pairs that the scores explain worst (share of the first named; standard errors)")
+    note = (
+        "If one scale explains the results, the stronger side wins as often as expected: dots lie on the dashed line."
+    )
+    return section("Does one scale fit?", plot, worst, note=note)
+
+
+def influence_section(held: Influence) -> Html:
+    """Return how few comparisons hold the leader up, and which."""
+    if held.needed is None:
+        said = (
+            f"No tenth of the {whole(held.comparisons)} comparisons was found whose removal takes the first place from "
+            f"{held.leader}."
+        )
+        return section("What the first place hangs on", element("p", said))
+    share = held.needed / held.comparisons
+    said = (
+        f"Without {whole(held.needed)} of the {whole(held.comparisons)} comparisons ({percent(share, 2)}) "
+        f"{held.leader} would no longer be first; {held.challenger} is closest."
+    )
+    rows = [[one.pair, one.judge, one.first, one.second, one.winner or "tie"] for one in held.rows[:_SHOWN]]
+    head = ["pair", "judge", "first", "second", "winner"]
+    made = table(head, rows, caption="The comparisons that matter most", kind="words")
+    return section("What the first place hangs on", element("p", said), made)

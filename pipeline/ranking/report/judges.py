@@ -1,0 +1,162 @@
+"""Can the judges be trusted: consistency, bias and agreement."""
+
+from collections.abc import Sequence
+
+from pipeline.ranking.findings import Diagnostics, JudgeFindings
+from pipeline.ranking.report.markup import Html, element, number, numbered, percent, section, table, whole
+from pipeline.ranking.report.plots import Scale, ends, interval, scale_for, shaded
+
+_WIDEST_BIAS = 3.0
+
+
+def judges_section(found: Diagnostics) -> Html:
+    """Return each judge's rates, consistency and bias."""
+    children = [_rates(found.judges)]
+    children += _consistency(found.judges)
+    children += _position(found.judges)
+    children += _length(found.judges)
+    children += _own(found)
+    children += _cycles(found)
+    return section("Judges", *children)
+
+
+def agreement_section(found: Diagnostics) -> Html:
+    """Return the heat map of agreement beyond chance, and alpha for all."""
+    names = sorted({name for two in found.agreements for name in (two.one, two.other)})
+    values = {(two.one, two.other): two for two in found.agreements}
+    rows = []
+    for place, one in enumerate(names, 1):
+        cells: list[str] = [f"{place}. {one}"]
+        for other in names:
+            two = values.get((one, other)) or values.get((other, one))
+            if two is None or two.kappa is None:
+                cells.append(shaded("" if one == other else "·", 0.0))
+            else:
+                about = f"raw {two.raw:.0%}, kappa {number(two.low)} to {number(two.high)}, {two.pairs} pairs"
+                label = f"{number(two.kappa)} ({percent(two.raw)})"
+                cells.append(shaded(label, two.kappa, title=about))
+        rows.append(cells)
+    children = [table(["", *numbered(names)], rows, caption="Cohen’s κ (raw agreement)", kind="matrix")]
+    every = found.alpha
+    if every is not None:
+        said = (
+            f"All {every.judges} judges together: Krippendorff’s α = {number(every.alpha)} "
+            f"({number(every.low)} to {number(every.high)}), raw agreement {percent(every.raw)}, "
+            f"{whole(every.pairs)} pairs."
+        )
+        children.append(element("p", said))
+    note = (
+        "A judge’s verdict on a pair is the majority of its answers in both orders and all repeats. "
+        "κ and α are 0 where judges agree as often as chance would have it and 1 where they always agree."
+    )
+    return section("Do the judges agree?", *children, note=note)
+
+
+def _name(found: JudgeFindings) -> str:
+    return f"{found.judge} · {found.template}" if found.template else found.judge
+
+
+def _rates(judges: Sequence[JudgeFindings]) -> Html:
+    statuses = sorted({status for found in judges for status in found.statuses}, key=lambda name: (name != "ok", name))
+    rows = []
+    for found in judges:
+        answered = found.first_wins + found.second_wins + found.ties
+        shares = [percent(found.statuses.get(status, 0) / found.rows, 1) for status in statuses]
+        rows.append([_name(found), whole(found.rows), *shares, percent(found.ties / answered if answered else None, 1)])
+    return table(["judge · template", "rows", *statuses, "ties"], rows, caption="How the requests ended")
+
+
+def _consistency(judges: Sequence[JudgeFindings]) -> list[Html]:
+    scale = Scale(low=0.0, high=1.0)
+    rows = [
+        [
+            _name(found),
+            interval(scale, kept.share, kept.low, kept.high, mark=0.5),
+            percent(kept.share, 1),
+            whole(kept.count),
+        ]
+        for found in judges
+        if (kept := found.consistency) is not None
+    ]
+    if not rows:
+        return [
+            element(
+                "p", "No pair was judged in both orders: consistency and position bias are not known.", class_="note"
+            )
+        ]
+    head = ["judge · template", ends(scale, title="same winner"), "share", "pairs"]
+    return [element("h3", "Same winner when the order is turned"), table(head, rows, caption="Reverse consistency")]
+
+
+def _position(judges: Sequence[JudgeFindings]) -> list[Html]:
+    known = [(found, bias) for found in judges if (bias := found.position) is not None]
+    if not known:
+        return []
+    values = [value for _, bias in known for value in (bias.bias, bias.low, bias.high) if value is not None]
+    scale = scale_for([max(min(value, _WIDEST_BIAS), -_WIDEST_BIAS) for value in values], include=(-0.5, 0.5))
+    rows = []
+    for found, bias in known:
+        leaning = 0 if bias.to_first == bias.to_second else (1 if bias.to_first > bias.to_second else -1)
+        value = bias.bias if bias.bias is not None else leaning * _WIDEST_BIAS
+        low = bias.low if bias.low is not None else -_WIDEST_BIAS
+        high = bias.high if bias.high is not None else _WIDEST_BIAS
+        chance = "< 0.0001" if bias.p_value < 1e-4 else f"{bias.p_value:.4f}"
+        plot = interval(scale, value, low, high, mark=0.0)
+        shown = number(bias.bias) if bias.bias is not None else ("∞" if leaning > 0 else "\N{MINUS SIGN}∞")
+        rows.append([_name(found), plot, shown, whole(bias.to_first), whole(bias.to_second), chance])
+    head = ["judge · template", ends(scale, title="second ← → first"), "log-odds", "to first", "to second", "p"]
+    note = (
+        "Only pairs whose winner changed with the order tell a liking for a place from quality; "
+        "p is the exact sign test on them."
+    )
+    made = table(head, rows, caption="Position bias", minor={3, 4})
+    return [element("h3", "Liking for the first or the second place"), element("p", note, class_="note"), made]
+
+
+def _length(judges: Sequence[JudgeFindings]) -> list[Html]:
+    scale = Scale(low=0.0, high=1.0)
+    rows = [
+        [
+            _name(found),
+            interval(scale, longer.share, longer.low, longer.high, mark=0.5),
+            percent(longer.share, 1),
+            whole(longer.count),
+        ]
+        for found in judges
+        if (longer := found.longer_wins) is not None
+    ]
+    if not rows:
+        return []
+    note = "Longer samples may also be better ones: this share shows a habit, not a fault."
+    made = table(["judge · template", ends(scale, title="longer won"), "share", "comparisons"], rows, caption="Length")
+    return [element("h3", "How often the longer sample wins"), element("p", note, class_="note"), made]
+
+
+def _own(found: Diagnostics) -> list[Html]:
+    rows = [
+        [
+            own.judge, own.maker, percent(own.own), percent(own.others),
+            "–" if own.difference is None else f"{number(own.difference)} ({number(own.low)} to {number(own.high)})",
+            whole(own.comparisons),
+        ]
+        for own in found.self_preferences
+    ]  # fmt: skip
+    if not rows:
+        return []
+    head = ["judge", "maker", "own win", "as others judge", "difference", "comparisons"]
+    note = "How often contestants of the judge’s own maker win, beside what other makers’ judges say of the same pairs."
+    made = table(head, rows, caption="Self-preference")
+    return [element("h3", "Liking for one’s own"), element("p", note, class_="note"), made]
+
+
+def _cycles(found: Diagnostics) -> list[Html]:
+    rows = [
+        [one.judge, percent(one.rate, 1), whole(one.cycles), whole(one.triads)] for one in found.cycles if one.triads
+    ]
+    if not rows:
+        return []
+    note = (
+        "Threes in which A beats B, B beats C and C beats A. Coin flips would make circles of a quarter of all threes."
+    )
+    made = table(["judge", "rate", "circles", "decided threes"], rows, caption="Circles")
+    return [element("h3", "Circles"), element("p", note, class_="note"), made]

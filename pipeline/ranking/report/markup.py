@@ -1,0 +1,96 @@
+"""HTML that cannot be broken by what it shows: every text is escaped unless it was made here."""
+
+import html
+from collections.abc import Container, Iterable, Sequence
+
+_VOID = frozenset({"meta", "br"})
+
+
+class Html(str):
+    """Text that is markup already."""
+
+    __slots__ = ()
+
+
+def element(tag: str, *children: str, **attributes: str) -> Html:
+    """Return an element; a trailing underscore in an attribute's name is dropped, others become hyphens."""
+    written = "".join(
+        f' {name.rstrip("_").replace("_", "-")}="{html.escape(value, quote=True)}"'
+        for name, value in attributes.items()
+    )
+    if tag in _VOID:
+        return Html(f"<{tag}{written}>")
+    return Html(f"<{tag}{written}>{joined(children)}</{tag}>")
+
+
+def joined(children: Iterable[str]) -> Html:
+    """Return the children in a row, escaped where they are not markup."""
+    return Html("".join(child if isinstance(child, Html) else html.escape(child, quote=False) for child in children))
+
+
+def section(title: str, *children: str, note: str = "") -> Html:
+    """Return a section with its heading and an explaining sentence."""
+    explained = [element("p", note, class_="note")] if note else []
+    return element("section", element("h2", title), *explained, *children)
+
+
+def table(
+    head: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    caption: str,
+    kind: str = "plain",
+    edges: Container[int] = (),
+    minor: Container[int] = (),
+) -> Html:
+    """Return a table that scrolls sideways where the page is narrow; the first cell of a row is its heading.
+
+    A line is drawn above the rows numbered in `edges`; columns numbered in `minor` are hidden on a phone.
+    """
+    titles = [element("th", title, scope="col", **_minor(minor=at in minor)) for at, title in enumerate(head)]
+    lines = []
+    for place, row in enumerate(rows):
+        cells = [_cell(cell, minor=at in minor) for at, cell in enumerate(row) if at]
+        edge = {"class_": "edge"} if place in edges else {}
+        lines.append(element("tr", element("th", row[0], scope="row"), *cells, **edge))
+    inner = element(
+        "table",
+        element("caption", caption),
+        element("thead", element("tr", *titles)),
+        element("tbody", *lines),
+        class_=kind,
+    )
+    return element("div", inner, class_="scroll", tabindex="0", role="region", aria_label=caption)
+
+
+def _cell(value: str, *, minor: bool) -> Html:
+    if isinstance(value, Html) and value.startswith("<td"):
+        return value
+    return element("td", value, **_minor(minor=minor))
+
+
+def _minor(*, minor: bool) -> dict[str, str]:
+    return {"class_": "minor"} if minor else {}
+
+
+def numbered(names: Sequence[str]) -> list[Html]:
+    """Return 1, 2, 3 … as column headings that show the name when pointed at."""
+    return [element("span", str(place), title=name) for place, name in enumerate(names, 1)]
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """Return the number with a true minus sign; a dash where there is none."""
+    if value is None:
+        return "–"
+    shown = f"{value:.{digits}f}"
+    return shown.replace("-", "\N{MINUS SIGN}") if float(shown) else shown.lstrip("-")
+
+
+def percent(value: float | None, digits: int = 0) -> str:
+    """Return a share in percent."""
+    return "–" if value is None else f"{value * 100:.{digits}f} %"
+
+
+def whole(value: int) -> str:
+    """Return a whole number with narrow spaces between thousands."""
+    return f"{value:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")

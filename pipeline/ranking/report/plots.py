@@ -1,0 +1,92 @@
+"""Pictures drawn with plain boxes and a little SVG, so that they scale from a phone to a sheet of paper."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from pipeline.ranking.report.markup import Html, element, number
+
+_BLUE, _ORANGE = (0, 114, 178), (213, 94, 0)  # Okabe and Ito: told apart by colour-blind readers
+
+
+class Scale(msgspec.Struct, frozen=True, kw_only=True):
+    """A stretch of numbers laid over the width of a column."""
+
+    low: float
+    high: float
+
+    def at(self, value: float) -> float:
+        """Return where the value lies, in percent of the width, held inside it."""
+        share = (value - self.low) / (self.high - self.low)
+        return 100 * min(max(share, 0.0), 1.0)
+
+
+def scale_for(values: Sequence[float], *, include: Sequence[float] = ()) -> Scale:
+    """Return a scale that holds all values with a little room."""
+    every = [*values, *include]
+    low, high = min(every), max(every)
+    room = (high - low) * 0.04 or 0.5
+    return Scale(low=low - room, high=high + room)
+
+
+def interval(scale: Scale, value: float, low: float, high: float, *, mark: float | None = None) -> Html:
+    """Return a cell with a dot, its interval as a bar, and a line at `mark`."""
+    start, end = scale.at(low), scale.at(high)
+    parts = [
+        element("span", class_="bar", style=f"left:{start:.2f}%;width:{max(end - start, 0.3):.2f}%"),
+        element("span", class_="dot", style=f"left:{scale.at(value):.2f}%"),
+    ]
+    if mark is not None:
+        parts.insert(0, element("span", class_="mark", style=f"left:{scale.at(mark):.2f}%"))
+    label = f"{number(value)}, from {number(low)} to {number(high)}"
+    return element("td", element("div", *parts, class_="plot", role="img", aria_label=label), class_="wide")
+
+
+def ends(scale: Scale, *, title: str) -> Html:
+    """Return a column heading that tells where the scale begins and ends."""
+    return element(
+        "span",
+        element("span", number(scale.low, 1)),
+        element("span", title),
+        element("span", number(scale.high, 1)),
+        class_="ends",
+    )
+
+
+def shaded(text: str, strength: float, *, title: str = "") -> Html:
+    """Return a cell tinted from orange (-1) over white (0) to blue (1)."""
+    base = _BLUE if strength >= 0 else _ORANGE
+    share = min(abs(strength), 1.0)
+    red, green, blue = (round(255 + (channel - 255) * share) for channel in base)
+    ink = "#fff" if share > 0.7 else "#111"
+    return element("td", text, class_="tint", style=f"background:rgb({red},{green},{blue});color:{ink}", title=title)
+
+
+def scatter(points: Sequence[tuple[float, float, int]], *, label: str, across: str, up: str) -> Html:
+    """Return a square plot of shares from a half to one against each other, with dots sized by their count."""
+    most = max(count for _, _, count in points)
+    low = min(0.5, *(seen for _, seen, _ in points))
+
+    def place(value: float, start: float) -> float:
+        return 40 + 250 * (value - start) / (1 - start)
+
+    dots = [
+        element(
+            "circle", element("title", f"expected {expected:.0%}, seen {seen:.0%}, {count} comparisons"),
+            cx=f"{place(expected, 0.5):.1f}", cy=f"{300 - place(seen, low) + 20:.1f}",
+            r=f"{3 + 7 * (count / most) ** 0.5:.1f}", class_="spot",
+        )
+        for expected, seen, count in points
+    ]  # fmt: skip
+    begin, end = 320 - place(0.5, low), 320 - place(1, low)
+    frame = [
+        element("line", x1="40", y1=f"{begin:.1f}", x2="290", y2=f"{end:.1f}", class_="even"),
+        element("path", d="M40 30V280H290", class_="axis"),
+        element("text", "50 %", x="40", y="298", class_="middle"),
+        element("text", "100 %", x="290", y="298", class_="middle"),
+        element("text", across, x="165", y="314", class_="middle"),
+        element("text", "100 %", x="4", y="34"),
+        element("text", f"{low:.0%}".replace("%", " %"), x="4", y="280"),
+        element("text", up, x="165", y="16", class_="middle"),
+    ]
+    return element("svg", *frame, *dots, viewBox="0 0 320 320", class_="scatter", role="img", aria_label=label)

@@ -1,0 +1,107 @@
+"""The books: how every request ended, what was left out and why, tokens, and how the page was made."""
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.domain import STATUSES, Counts
+from pipeline.ranking.columns import judge_labels
+from pipeline.ranking.report.markup import Html, element, section, table, whole
+
+_TOKENS = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
+_EXAMPLES = 5
+_LONGEST = 600
+
+
+def conservation_section(counts: Mapping[str, Counts]) -> Html:
+    """Return how the requests of each run ended; every row adds up to what was planned."""
+    total = sum(counts.values(), Counts())
+    rows = [
+        [name, *(whole(value) for value in one.as_dict().values())] for name, one in [*counts.items(), ("all", total)]
+    ]
+    head = ["run", *total.as_dict()]
+    note = "Every planned request is accounted for: planned is the sum of the other columns."
+    made = table(head, rows, caption="Conservation", edges={len(rows) - 1})
+    return section("Where every request went", made, note=note)
+
+
+def counts_of(comparisons: pa.Table) -> dict[str, Counts]:
+    """Return the counts by run (or judge) of requests that reached an end, where the log is not at hand."""
+    column = comparisons["run_id"] if "run_id" in comparisons.column_names else judge_labels(comparisons)
+    plain = pa.table({"run": pc.cast(column, pa.string()), "status": pc.cast(comparisons["status"], pa.string())})
+    found: dict[str, dict[str, int]] = {}
+    for row in plain.group_by(["run", "status"]).aggregate([([], "count_all")]).to_pylist():
+        found.setdefault(row["run"], {})[row["status"]] = row["count_all"]
+    return {
+        run: Counts(planned=sum(ended.values()), **{name: ended.get(name, 0) for name in STATUSES})
+        for run, ended in sorted(found.items())
+    }
+
+
+def excluded_section(comparisons: pa.Table, excluded: Mapping[str, int]) -> Html:
+    """Return what did not count, the reasons, and a few of the answers that could not be read."""
+    children: list[Html] = []
+    if not excluded:
+        children.append(element("p", "Nothing: every row counted."))
+    else:
+        rows = [[reason, whole(count)] for reason, count in sorted(excluded.items())]
+        children.append(table(["status", "rows"], rows, caption="Rows left out"))
+    children += _reasons(comparisons) + _unread(comparisons)
+    note = "Only rows with status ok and an outcome count. A failure is never a tie, a zero or a win."
+    return section("What was left out, and why", *children, note=note)
+
+
+def tokens_section(comparisons: pa.Table) -> Html | None:
+    """Return the tokens by judge; None where the table has none."""
+    names = [name for name in _TOKENS if name in comparisons.column_names]
+    if not names or all(comparisons[name].null_count == len(comparisons) for name in names):
+        return None
+    plain = pa.table(
+        {"judge": judge_labels(comparisons), **{name: pc.cast(comparisons[name], pa.int64()) for name in names}}
+    )
+    sums = plain.group_by("judge").aggregate([*((name, "sum") for name in names), ([], "count_all")]).sort_by("judge")
+    rows = [
+        [row["judge"], whole(row["count_all"]), *(whole(row[f"{name}_sum"] or 0) for name in names)]
+        for row in sums.to_pylist()
+    ]
+    head = ["judge", "requests", *(name.removesuffix("_tokens") for name in names)]
+    note = "Input includes cached tokens, output includes reasoning tokens."
+    return section("Tokens", table(head, rows, caption="Tokens by judge"), note=note)
+
+
+def provenance_section(made: Mapping[str, str]) -> Html:
+    """Return versions, seeds and digests."""
+    rows = [[name, value] for name, value in made.items()]
+    return section(
+        "How this page was made", table(["what", "value"], rows, caption="Versions, seeds and digests", kind="words")
+    )
+
+
+def _reasons(comparisons: pa.Table) -> list[Html]:
+    if "reason" not in comparisons.column_names:
+        return []
+    lost = comparisons.filter(pc.not_equal(pc.cast(comparisons["status"], pa.string()), "ok"))
+    if not len(lost):
+        return []
+    plain = pa.table({name: pc.fill_null(pc.cast(lost[name], pa.string()), "") for name in ("status", "reason")})
+    counted = plain.group_by(["status", "reason"]).aggregate([([], "count_all")])
+    rows = [
+        [row["status"], row["reason"] or "–", whole(row["count_all"])]
+        for row in counted.sort_by(
+            [("count_all", "descending"), ("status", "ascending"), ("reason", "ascending")]
+        ).to_pylist()[:20]
+    ]
+    return [table(["status", "reason", "rows"], rows, caption="Reasons", kind="words")]
+
+
+def _unread(comparisons: pa.Table) -> list[Html]:
+    """Return a few answers that no outcome could be read from, as the judge wrote them."""
+    if "content" not in comparisons.column_names:
+        return []
+    lost = comparisons.filter(pc.equal(pc.cast(comparisons["status"], pa.string()), "unparsed"))
+    texts = [text for text in pc.cast(lost["content"], pa.string()).slice(0, _EXAMPLES).to_pylist() if text]
+    if not texts:
+        return []
+    shown = [element("pre", text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …") for text in texts]
+    return [element("h3", "Answers that could not be read"), *shown]

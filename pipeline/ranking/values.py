@@ -1,0 +1,112 @@
+"""What one asks of a ranking and what comes back, as values; no arithmetic."""
+
+import math
+from typing import Literal
+
+import msgspec
+
+from pipeline.errors import ConfigError
+
+Method = Literal["bradley-terry", "elo", "win-rate"]
+
+
+class RankingOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How to rank.
+
+    `regularisation` is the weight of half the sum of squared scores that is taken off the log-likelihood; None means
+    none where the data determine every score and a mild one, announced in a warning, where a contestant only won or
+    only lost. `cluster` says which comparisons are not independent of one another: those of a pair, those of a group
+    of samples, or (row) none; auto takes groups where there are at least
+    twenty. Where there are fewer than three pairs for each free score, pairs tell too little and rows are taken.
+    """
+
+    method: Method = "bradley-terry"
+    by: Literal["contestant", "sample"] = "contestant"
+    ties: Literal["half", "davidson"] = "half"
+    regularisation: float | None = None
+    position: bool = False
+    interval: Literal["sandwich", "bootstrap"] = "sandwich"
+    cluster: Literal["auto", "pair", "group", "row"] = "auto"
+    confidence: float = 0.95
+    rounds: int = 1000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        weight = self.regularisation
+        if weight is not None and not (math.isfinite(weight) and weight >= 0):
+            raise ConfigError(f"ranking option regularisation must be a number of at least 0: {weight}")
+        if not 0.5 <= self.confidence < 1:
+            raise ConfigError(f"ranking option confidence must lie between 0.5 and 1: {self.confidence}")
+        if self.rounds < 2:
+            raise ConfigError(f"ranking option rounds must be at least 2: {self.rounds}")
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """One contestant's place.
+
+    `score` is in log-odds around a mean of zero (Elo points for Elo, a share for win rates). `place_low` to
+    `place_high` are the places that the data leave open. `tier` numbers the groups that cannot be told apart, from 1.
+    `bounded` is false where the data set no limit to the score (it only won or only lost).
+    """
+
+    contestant: str
+    rank: int
+    score: float
+    low: float
+    high: float
+    standard_error: float
+    place_low: int
+    place_high: int
+    tier: int
+    wins: int
+    losses: int
+    ties: int
+    win_rate: float
+    win_rate_low: float
+    win_rate_high: float
+    bounded: bool = True
+
+
+class Effect(msgspec.Struct, frozen=True, kw_only=True):
+    """A fitted number besides the scores (a judge's liking for the first place, for length, for ties), in log-odds."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+
+
+class Ranking(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a ranking says, best contestant first.
+
+    `excluded` counts the rows that were left out, by status. `reliability` is the share of the scores' variance that
+    is not error; `separation` the ratio of true spread to error. `unranked` have no readable comparison.
+    """
+
+    options: RankingOptions
+    standings: tuple[Standing, ...]
+    comparisons: int
+    clusters: int
+    cluster_kind: str
+    excluded: dict[str, int]
+    reliability: float | None
+    separation: float | None
+    effects: tuple[Effect, ...]
+    unranked: tuple[str, ...]
+    warnings: tuple[str, ...]
+    regularisation: float
+
+    @property
+    def tiers(self) -> tuple[tuple[str, ...], ...]:
+        """The groups of contestants that cannot be told apart, best first."""
+        found: dict[int, list[str]] = {}
+        for standing in self.standings:
+            found.setdefault(standing.tier, []).append(standing.contestant)
+        return tuple(tuple(found[tier]) for tier in sorted(found))
+
+
+class Unrankable(msgspec.Struct, frozen=True, kw_only=True):
+    """Why there is no ranking, in one sentence."""
+
+    reason: str
+    excluded: dict[str, int] = {}

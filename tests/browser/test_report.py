@@ -1,0 +1,99 @@
+"""The report in a real browser: nothing runs over the edge of a phone, nothing is fetched, and a picture is kept."""
+
+import os
+import re
+import shutil
+import struct
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from pipeline.ranking import RankingOptions, breakdowns, diagnose, rank
+from pipeline.ranking.report import report_html
+from tests.ranking.studies import a_study
+
+QUIET = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+    "--disable-sync", "--no-first-run", "--hide-scrollbars",
+)  # fmt: skip
+PROBE = """<script>
+const over = [...document.querySelectorAll("main > *, section > *")].filter(
+  (part) => part.getBoundingClientRect().right > innerWidth + 1);
+document.title = `over=${over.length} width=${document.documentElement.scrollWidth} of=${innerWidth} `
+  + `asked=${performance.getEntriesByType("resource").length} tables=${document.querySelectorAll("table").length}`;
+</script>"""
+
+
+def chromium() -> str:
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("there is no chromium on PATH: install it before the browser tests")
+        pytest.skip("there is no chromium on PATH")
+    return found
+
+
+def browse(*arguments: str) -> str:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        done = subprocess.run(
+            [chromium(), *QUIET, f"--user-data-dir={profile}", *arguments],
+            capture_output=True, text=True, timeout=90, check=True,
+        )  # fmt: skip
+    return done.stdout
+
+
+def artefacts(tmp_path: Path) -> Path:
+    folder = Path(os.environ.get("PAIRLOG_TEST_ARTEFACTS", tmp_path))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    makers = {"gpt-6-luna": 0.9, "claude-haiku-5-5": -0.2, "gemini-3.8-flash": 0.0}
+    names = [f"{maker}-with-a-long-name-{at}" for at in range(6) for maker in ("gpt", "claude", "llama")]
+    table = a_study(18, judges=makers, ties=0.05, names=names)
+    lengths = {name: float(len(name) * 37 % 101) for name in names}
+    return report_html(
+        table,
+        rank(table, RankingOptions(position=True)),
+        diagnose(table, lengths=lengths),
+        experiment="essays",
+        parts=breakdowns(table),
+        provenance={"samples": "0123456789abcdef" * 4},
+    )
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+def test_nothing_runs_over_the_edge_and_nothing_is_fetched(page, width, tmp_path):
+    probed = tmp_path / "probed.html"
+    open_policy = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)
+    probed.write_text(open_policy.replace("</body>", f"{PROBE}</body>"), encoding="utf-8")
+    seen = browse(f"--window-size={width},3000", "--dump-dom", probed.as_uri())
+    title = re.search(r"over=(\d+) width=(\d+) of=(\d+) asked=(\d+) tables=(\d+)", seen)
+    assert title is not None
+    over, whole, inner, asked, tables = (int(value) for value in title.groups())
+    assert (over, asked) == (0, 0)
+    assert whole <= inner
+    assert tables > 10
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+def test_a_picture_of_the_page_is_kept(page, width, tmp_path):
+    file = tmp_path / "report.html"
+    file.write_text(page, encoding="utf-8")
+    picture = artefacts(tmp_path) / f"report-{width}.png"
+    browse(f"--window-size={width},6000", f"--screenshot={picture}", file.as_uri())
+    data = picture.read_bytes()
+    assert struct.unpack(">II", data[16:24]) == (width, 6000)
+    assert len(data) > 50_000
+
+
+def test_the_page_prints(page, tmp_path):
+    file = tmp_path / "report.html"
+    file.write_text(page, encoding="utf-8")
+    paper = artefacts(tmp_path) / "report.pdf"
+    browse(f"--print-to-pdf={paper}", "--no-pdf-header-footer", file.as_uri())
+    assert paper.read_bytes().startswith(b"%PDF-")

@@ -1,0 +1,68 @@
+"""Comparisons from a CSV that somebody else made."""
+
+import pytest
+
+from pipeline.errors import ConfigError
+from pipeline.ranking import Ranking, comparisons_from_csv, rank
+
+
+def outcomes(text: str) -> list[tuple[str, str | None]]:
+    table = comparisons_from_csv(text.encode(), name="pairs.csv")
+    return list(zip(table["status"].to_pylist(), table["outcome"].to_pylist(), strict=True))
+
+
+@pytest.mark.parametrize(
+    "header", ["first_id,second_id,winner_id", "ID1,ID2,better_id", "\ufefffirst_id,second_id,winner_id"]
+)
+def test_both_kinds_of_header_are_read(header):
+    assert outcomes(f"{header}\na,b,a\na,b,b\n") == [("ok", "first"), ("ok", "second")]
+
+
+@pytest.mark.parametrize(
+    ("winner", "status", "outcome"),
+    [
+        ("tie", "ok", "tie"),
+        ("TIE", "ok", "tie"),
+        ("", "unparsed", None),
+        ("NA", "unparsed", None),
+        ("nan", "unparsed", None),
+    ],
+)
+def test_ties_and_missing_answers_are_told_apart(winner, status, outcome):
+    assert outcomes(f"first_id,second_id,winner_id\na,b,{winner}\n") == [(status, outcome)]
+
+
+def test_an_id_is_kept_byte_for_byte_even_if_it_looks_like_a_number_or_like_nothing():
+    table = comparisons_from_csv(b'ID1,ID2,better_id\n001,nan,nan\n"x\ny",1e3,1e3\n', name="pairs.csv")
+    assert table["first_id"].to_pylist() == ["001", "x\ny"]
+    assert table["second_id"].to_pylist() == ["nan", "1e3"]
+    assert table["outcome"].to_pylist() == ["second", "second"]
+
+
+def test_known_further_columns_are_carried_along():
+    table = comparisons_from_csv(b"ID1,ID2,better_id,model,note\na,b,a,m,x\n", name="pairs.csv")
+    assert table["model"].to_pylist() == ["m"]
+    assert "note" not in table.column_names
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "pairs.csv is empty"),
+        (b"a,b\n1,2\n", "pairs.csv needs the columns first_id, second_id, winner_id .* it has a, b"),
+        (b"ID1,ID2,better_id\na,b,c\n", "pairs.csv, row 1: better_id must be a, b, tie or empty: c"),
+        (b"ID1,ID2,better_id\na,b,a\n,b,b\n", "pairs.csv, row 2: ID1 is empty"),
+        (b"ID1,ID2,better_id\na,b\n", "pairs.csv cannot be read as CSV"),
+        (b"ID1,ID2,better_id\n\xff,b,b\n", "pairs.csv cannot be read as CSV"),
+    ],
+)
+def test_a_file_that_says_nothing_is_refused_with_its_name_and_row(data, words):
+    with pytest.raises(ConfigError, match=words):
+        comparisons_from_csv(data, name="pairs.csv")
+
+
+def test_an_imported_file_can_be_ranked():
+    data = b"ID1,ID2,better_id\na,b,a\nb,c,b\nc,a,a\nc,b,c\nb,a,b\n"
+    result = rank(comparisons_from_csv(data, name="pairs.csv"))
+    assert isinstance(result, Ranking)
+    assert [one.contestant for one in result.standings] == ["a", "b", "c"]

@@ -1,0 +1,157 @@
+"""Tables keep their schemas; the page holds what it must, escapes what it shows and asks for nothing."""
+
+import re
+from html.parser import HTMLParser
+
+import pyarrow as pa
+import pytest
+
+from pipeline.domain import Counts
+from pipeline.ranking import Ranking, RankingOptions, breakdowns, diagnose, diagnostics_table, rank, rankings_table
+from pipeline.ranking.report import report_html
+from pipeline.ranking.tables import DIAGNOSTICS, RANKINGS
+from tests.ranking.studies import a_study, a_table
+
+NASTY = "</pre><script>alert('x')</script> & \"quoted\" <img src=x onerror=alert(1)>"
+
+
+def a_rich_study() -> pa.Table:
+    table = a_study(8, judges={"gpt-6-luna": 0.9, "claude-5": 0.0}, seed=2, ties=0.05, names=[NASTY, *"bcdefgh"])
+    rows = table.to_pylist()
+    rows[3] |= {"status": "unparsed", "outcome": None}
+    full = pa.Table.from_pylist(rows, schema=table.schema)
+    count = len(full)
+    for name in ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens"):
+        full = full.append_column(name, pa.array([7] * count, pa.int32()))
+    full = full.append_column("content", pa.array([NASTY] * count))
+    return full.append_column("reason", pa.array(["two <b>answers</b>"] * count))
+
+
+def a_page(table: pa.Table, options: RankingOptions | None = None, **more: object) -> str:
+    return report_html(
+        table, rank(table, options), diagnose(table), experiment="essays & <more>", parts=breakdowns(table), **more
+    )
+
+
+class Reader(HTMLParser):
+    """Collects tags and text, and checks that every tag is closed in its turn."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def test_rankings_have_the_documented_schema_also_when_there_are_none():
+    table = a_study(5)
+    made = rankings_table(rank(table), breakdowns(table), experiment="e")
+    assert made.schema.equals(RANKINGS, check_metadata=True)
+    assert made.num_rows == 5
+    assert set(made["experiment"].to_pylist()) == {"e"}
+    empty = rankings_table(rank(a_table([])))
+    assert empty.schema.equals(RANKINGS)
+    assert empty.num_rows == 0
+
+
+def test_rankings_hold_the_whole_and_every_part():
+    table = a_study(5, judges={"x": 0.0, "y": 0.0})
+    made = rankings_table(rank(table), breakdowns(table)).to_pylist()
+    assert {(row["dimension"], row["value"]) for row in made} == {
+        ("all", ""), ("judge", "openai/x"), ("judge", "openai/y"),
+    }  # fmt: skip
+
+
+def test_diagnostics_have_the_documented_schema_and_one_row_a_measure():
+    made = diagnostics_table(diagnose(a_rich_study(), lengths={NASTY: 3, "b": 9}), experiment="e")
+    assert made.schema.equals(DIAGNOSTICS, check_metadata=True)
+    rows = made.to_pylist()
+    keys = [(row["judge"], row["template"], row["metric"], row["other"]) for row in rows]
+    assert len(set(keys)) == len(keys)
+    assert {row["metric"] for row in rows} == {
+        "status_rate", "tie_rate", "first_share", "reverse_consistency", "longer_wins", "position_bias",
+        "raw_agreement", "cohen_kappa", "krippendorff_alpha", "cycle_rate", "comparisons_holding_the_leader",
+    }  # fmt: skip
+
+
+def test_every_column_is_described():
+    assert all(field.metadata[b"description"] for schema in (RANKINGS, DIAGNOSTICS) for field in schema)
+
+
+def test_the_page_is_well_formed_and_holds_every_section():
+    reader = Reader(a_page(a_rich_study(), provenance={"pairlog": "9.9"}))
+    assert reader.open == []
+    titles = re.findall(r"<h2>(.*?)</h2>", a_page(a_rich_study()))
+    assert titles == [
+        "Ranking", "Who beat whom", "Judges", "Do the judges agree?", "Part by part", "Does one scale fit?",
+        "What the first place hangs on", "Tokens", "Where every request went", "What was left out, and why",
+        "How this page was made",
+    ]  # fmt: skip
+    assert "9.9" in reader.text
+
+
+def test_whatever_a_judge_or_a_sample_says_is_text():
+    page = a_page(a_rich_study())
+    reader = Reader(page)
+    assert not {"script", "img"} & {tag for tag, _ in reader.tags}
+    assert NASTY in "".join(reader.text)
+    assert "two <b>answers</b>" in "".join(reader.text)
+    assert "<script" not in page
+    assert "<img" not in page
+
+
+def test_the_page_asks_for_nothing_and_runs_nothing():
+    reader = Reader(a_page(a_rich_study()))
+    for tag, attributes in reader.tags:
+        assert tag not in {"script", "link", "iframe", "object", "img"}
+        assert not {"src", "href", "srcset"} & set(attributes)
+        assert not any(name.startswith("on") for name in attributes)
+    assert not re.search(r"url\(|@import", a_page(a_study(4)))
+    policies = [found["content"] for tag, found in reader.tags if tag == "meta" and "http-equiv" in found]
+    assert policies == ["default-src 'none'; style-src 'unsafe-inline'"]
+
+
+def test_every_contestant_stands_in_the_page_with_its_numbers():
+    table = a_study(5, seed=4)
+    result = rank(table)
+    assert isinstance(result, Ranking)
+    text = " ".join(Reader(a_page(table)).text)
+    for one in result.standings:
+        assert one.contestant in text
+        assert f"{abs(one.score):.2f}" in text
+
+
+def test_the_books_are_those_of_the_log_where_they_are_given():
+    page = a_page(a_study(4), conservation={"run-1": Counts(planned=30, ok=24, expired=4)})
+    row = re.search(r'<th scope="row">run-1</th>(.*?)</tr>', page)
+    assert row is not None
+    assert re.findall(r"<td>(.*?)</td>", row[1]) == ["30", "24", "0", "0", "0", "0", "4", "0", "0", "2"]
+
+
+@pytest.mark.parametrize("rows", [[], [("a", "b", "unparsed")], [("a", "b", "tie")], [("a", "a", "first")]])
+def test_a_study_without_a_ranking_still_has_a_page(rows):
+    page = a_page(a_table(rows))
+    assert "There is no ranking: " in page
+    assert Reader(page).open == []
+
+
+@pytest.mark.parametrize("method", ["bradley-terry", "elo", "win-rate"])
+@pytest.mark.parametrize("contestants", [2, 3, 120])
+def test_pages_of_every_size_and_method_are_well_formed(method, contestants):
+    names = [f"n{at}" for at in range(contestants)]
+    ring = [(names[at], names[(at + 1) % contestants], won) for at in range(contestants) for won in ("first", "second")]
+    page = a_page(a_table(ring), RankingOptions(method=method, rounds=10))
+    assert Reader(page).open == []

@@ -1,0 +1,201 @@
+"""Intervals: the fast covariance against loops, the bootstrap against the formula, and coverage."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pipeline.ranking import Ranking, RankingOptions, diagnose, rank, uncertainty
+from pipeline.ranking.bootstrap import bias_corrected, bootstrap
+from pipeline.ranking.cells import Strata, sum_up
+from pipeline.ranking.laplacian import inverse
+from pipeline.ranking.newton import Fit, Model, curve, fit
+from pipeline.ranking.uncertainty import Covariance, Rows, sandwich
+from tests.ranking.studies import a_study, a_table, true_scores
+from tests.ranking.test_scores import random_rows
+
+
+def a_fit(contestants: int, count: int, *, davidson: bool = False, strata: bool = False, per_cluster: int = 3):
+    first, second, halves = random_rows(contestants, count, seed=6, ties=0.15, bias=0.3)
+    kinds = Strata(names=("a", "b"), codes=np.arange(count) % 2, values=np.eye(2)) if strata else None
+    rows = Rows(first=first, second=second, halves=halves, cluster=np.arange(count) // per_cluster, strata=kinds)
+    cells = sum_up(first, second, halves, contestants=contestants, strata=kinds)
+    model = Model(ties="davidson" if davidson else "half")
+    return rows, cells, model, fit(cells, model)
+
+
+def slow_covariance(rows: Rows, model: Model, found: Fit) -> np.ndarray:
+    """Bread and meat from one-comparison slopes, differentiated numerically."""
+    size = len(found.scores)
+    values = np.concatenate([found.scores, found.effects])
+
+    def slope(row: int, at: np.ndarray) -> np.ndarray:
+        one, other = rows.first[row], rows.second[row]
+        extra = rows.strata.values[rows.strata.codes[row]] if rows.strata else np.zeros(0)
+        odds = at[one] - at[other] + extra @ at[size : size + len(extra)]
+        made = np.zeros(len(at))
+        if model.ties == "davidson":
+            weights = np.exp([odds / 2, -odds / 2, at[-1]])
+            win, _, tie = weights / weights.sum()
+            expected = win + tie / 2
+            made[-1] = (rows.halves[row] == 1) - tie
+        else:
+            expected = 1 / (1 + np.exp(-odds))
+        rest = rows.halves[row] / 2 - expected
+        made[one], made[other] = rest, -rest
+        made[size : size + len(extra)] = rest * extra
+        return made
+
+    count = len(rows.halves)
+    step = 1e-5
+    curvature = np.zeros((len(values), len(values)))
+    for at in range(len(values)):
+        shift = np.zeros(len(values))
+        shift[at] = step
+        ahead = sum(slope(row, values + shift) for row in range(count))
+        behind = sum(slope(row, values - shift) for row in range(count))
+        curvature[:, at] = (behind - ahead) / (2 * step)
+    clusters = [
+        sum(slope(row, values) for row in np.flatnonzero(rows.cluster == c)) for c in range(rows.cluster.max() + 1)
+    ]
+    meat = sum(np.outer(pull, pull) for pull in clusters)
+    bread = np.linalg.pinv(curvature, rcond=1e-8)
+    said = sum(int(np.count_nonzero(np.abs(pull[:size]) > 0)) - 1 for pull in clusters)
+    count, effects = len(clusters), len(values) - size
+    on_scores, on_effects = said / (said - size + 1), count / (count - effects) if effects else 1.0
+    sizes = np.sqrt(np.array([on_scores] * size + [on_effects] * effects) * count / (count - 1))
+    return bread @ meat @ bread * np.outer(sizes, sizes)
+
+
+@pytest.mark.parametrize(("davidson", "strata"), [(False, False), (True, False), (False, True), (True, True)])
+def test_the_sandwich_agrees_with_a_slow_one(davidson, strata):
+    rows, cells, model, found = a_fit(5, 150, davidson=davidson, strata=strata)
+    fast = sandwich(rows, curve(cells, model, found.scores, found.effects), found, model)
+    slow = slow_covariance(rows, model, found)
+    assert fast.full is not None
+    assert fast.full == pytest.approx(slow[:5, :5], rel=1e-4, abs=1e-7)
+    assert fast.effects == pytest.approx(np.diag(slow)[5:], rel=1e-4)
+
+
+def test_the_blockwise_diagonal_is_the_diagonal_of_the_full_covariance():
+    rows, cells, model, found = a_fit(30, 900, strata=True)
+    view = curve(cells, model, found.scores, found.effects)
+    full = sandwich(rows, view, found, model)
+    blocks = uncertainty._diagonal_of_product(uncertainty._bread(view), uncertainty._pulls(rows, found, model))
+    ratio = np.concatenate([full.scores, full.effects]) / blocks
+    assert ratio[:30] == pytest.approx(ratio[0])
+    assert ratio[30:] == pytest.approx(ratio[30])
+
+
+def test_above_the_limit_only_the_diagonal_is_used_and_said():
+    contestants = uncertainty.EXACT_LIMIT + 50
+    draw = np.random.default_rng(0)
+    one = np.tile(np.arange(contestants, dtype=np.int32), 12)
+    other = ((one + draw.integers(1, contestants, len(one))) % contestants).astype(np.int32)
+    halves = np.where(draw.random(len(one)) < 0.5, 2, 0).astype(np.int8)
+    cells = sum_up(one, other, halves, contestants=contestants)
+    model = Model(ridge=0.1)
+    found = fit(cells, model)
+    rows = Rows(first=one, second=other, halves=halves, cluster=np.arange(len(one)))
+    covariance = sandwich(rows, curve(cells, model, found.scores, found.effects), found, model)
+    assert not covariance.exact
+    assert np.all(np.isfinite(covariance.scores))
+    assert np.median(np.sqrt(covariance.scores)) == pytest.approx(np.sqrt(4 / 24), rel=0.2)
+
+
+def test_an_inverse_by_halves_is_an_inverse():
+    draw = np.random.default_rng(1).standard_normal((1_300, 1_300))
+    matrix = draw @ draw.T + 1_300 * np.eye(1_300)
+    assert np.abs(inverse(matrix) @ matrix - np.eye(1_300)).max() < 1e-10
+
+
+def test_repeating_every_comparison_inside_its_cluster_proves_nothing():
+    table = a_study(8, seed=4)
+    once, twice = (
+        rank(table),
+        rank(a_table([(r["first_id"], r["second_id"], r["outcome"]) for r in table.to_pylist()] * 2)),
+    )
+    assert isinstance(once, Ranking)
+    assert isinstance(twice, Ranking)
+    assert [s.standard_error for s in twice.standings] == pytest.approx(
+        [s.standard_error for s in once.standings], rel=1e-6
+    )
+    naive = rank(table, RankingOptions(cluster="row"))
+    assert isinstance(naive, Ranking)
+    assert naive.clusters == 2 * once.clusters
+
+
+def test_groups_are_the_clusters_where_there_are_many():
+    rows = [("a", "b", "first"), ("b", "a", "first"), ("a", "b", "second")] * 10
+    table = a_table(rows, pair_id=[str(at) for at in range(30)], group=[f"g{at % 25}" for at in range(30)])
+    result = rank(table)
+    assert isinstance(result, Ranking)
+    assert (result.cluster_kind, result.clusters) == ("group", 25)
+
+
+def test_few_clusters_that_name_many_contestants_are_not_widened_as_if_each_named_two():
+    table = a_study(12, seed=7, repeats=4)
+    grouped = table.append_column("group", pa.array([f"g{at % 24}" for at in range(len(table))]))
+    by_group, by_row = (rank(grouped, RankingOptions(cluster=kind)) for kind in ("group", "row"))
+    assert isinstance(by_group, Ranking)
+    assert isinstance(by_row, Ranking)
+    ratio = np.array([s.standard_error for s in by_group.standings]) / [s.standard_error for s in by_row.standings]
+    assert np.median(ratio) == pytest.approx(1.0, abs=0.25)
+
+
+@pytest.mark.parametrize("davidson", [False, True])
+def test_the_bootstrap_spreads_as_the_sandwich_says(davidson):
+    rows, cells, model, found = a_fit(6, 1_200, davidson=davidson, strata=True, per_cluster=2)
+    covariance = sandwich(rows, curve(cells, model, found.scores, found.effects), found, model)
+    drawn = bootstrap(rows, cells, found, model, rounds=400, seed=3)
+    errors = np.sqrt(np.concatenate([covariance.scores, covariance.effects]))
+    assert drawn.std(axis=0) / errors == pytest.approx(1.0, abs=0.15)
+    assert np.abs(drawn.mean(axis=0) - np.concatenate([found.scores, found.effects])).max() < 0.1
+
+
+def test_the_bootstrap_is_repeatable_and_depends_on_the_seed():
+    rows, cells, model, found = a_fit(4, 120)
+    one, same, other = (bootstrap(rows, cells, found, model, rounds=5, seed=seed) for seed in (1, 1, 2))
+    assert np.array_equal(one, same)
+    assert not np.array_equal(one, other)
+
+
+def test_bias_corrected_intervals_are_plain_percentiles_where_there_is_no_bias():
+    drawn = np.linspace(-1, 1, 2_001)[:, None]
+    low, high = bias_corrected(drawn, np.zeros(1), confidence=0.95)
+    assert (low[0], high[0]) == pytest.approx((-0.95, 0.95), abs=2e-3)
+    low, high = bias_corrected(drawn, np.full(1, -0.2), confidence=0.95)
+    assert high[0] < 0.9
+    assert low[0] < -0.97
+
+
+def test_without_the_full_covariance_differences_add_variances():
+    covariance = Covariance(scores=np.array([1.0, 2.0]), effects=np.zeros(0), full=None, clusters=9, exact=True)
+    assert covariance.between(0).tolist() == [2.0, 3.0]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("interval", "studies", "least", "most"), [("sandwich", 1_000, 0.93, 0.97), ("bootstrap", 200, 0.92, 0.98)]
+)
+def test_intervals_of_simulated_studies_cover_the_truth_and_the_planted_bias_is_found(interval, studies, least, most):
+    contestants, bias = 10, 0.8
+    truth = true_scores(contestants)
+    covered = covered_bias = places = found_bias = tested = 0
+    for seed in range(studies):
+        table = a_study(contestants, judges={"biased": bias}, seed=seed, repeats=3)
+        result = rank(table, RankingOptions(position=True, interval=interval, rounds=200, seed=seed))
+        assert isinstance(result, Ranking)
+        for one in result.standings:
+            number = int(one.contestant[1:])
+            covered += one.low <= truth[number] <= one.high
+            places += one.place_low <= number + 1 <= one.place_high
+        covered_bias += result.effects[0].low <= bias <= result.effects[0].high
+        found_bias += result.effects[0].low > 0
+        position = diagnose(table).judges[0].position
+        tested += position is not None and position.p_value < 0.05
+    assert least <= covered / (studies * contestants) <= most
+    assert least <= covered_bias / studies <= most
+    assert places / (studies * contestants) >= 0.95
+    assert found_bias / studies > 0.9
+    assert tested / studies > 0.7
