@@ -9,7 +9,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import httpx
 import msgspec
@@ -116,11 +116,24 @@ class Provider(Protocol):
         ...
 
 
+@runtime_checkable
+class ProbableProvider(Provider, Protocol):
+    """A provider that shows no key of ours: an uncertain create has candidates, and only their ids are proof."""
+
+    def candidates(self, *, since: datetime, requests: int) -> list[RemoteBatch]:
+        """Return the batches of this size made since about then."""
+        ...
+
+    def custom_ids(self, remote_id: str) -> Iterator[str]:
+        """Yield the request ids in the results of a batch that has ended."""
+        ...
+
+
 class ProviderModule(Protocol):
     """What a provider's module offers besides its class: everything that needs no key and no network.
 
-    The first of `MODES` is the default. A module without "live" needs none of the `live` functions, one without
-    "batch" neither `frame`, `decode` nor `build`.
+    The first of `MODES` is the default. `KEYS` are the variables of which one must be set for the provider to be used.
+    A module without "live" needs none of the `live` functions, one without "batch" neither `frame`, `decode` nor `build`.
     """
 
     MODES: tuple[Mode, ...]
@@ -149,6 +162,10 @@ class ProviderModule(Protocol):
 
     def decode_live(self, line: bytes) -> Output:
         """Return what one `LiveAnswer` line says, or raise ValueError or msgspec.DecodeError."""
+        ...
+
+    def check_live(self, settings: Settings, clock: Clock) -> str:
+        """Make one free call to a provider that is live only; return in a few words what it showed."""
         ...
 
     def build(self, settings: Settings, clock: Clock, *, transport: httpx.BaseTransport | None) -> Provider:

@@ -5,9 +5,9 @@ repeats and tells "refused" from "unknown". Nothing of httpx leaves this module.
 """
 
 import contextlib
-import email.utils
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import urllib.parse
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 import httpx
@@ -15,20 +15,14 @@ import msgspec
 import tenacity
 
 from pipeline.clock import Clock
-from pipeline.errors import (
-    AccountError,
-    OutcomeUnknownError,
-    ProviderError,
-    RejectedError,
-    UnavailableError,
-)
-from pipeline.settings import Secret
+from pipeline.errors import AccountError, OutcomeUnknownError, RejectedError, UnavailableError
+from pipeline.providers._refusals import fault_of
+from pipeline.settings import Secret, is_loopback
 
 T = TypeVar("T")
 
-_REFUSALS = frozenset({400, 401, 403, 404, 405, 410, 411, 413, 414, 415, 422})
-_MONEY = ("insufficient_quota", "billing", "credit", "payment")
 _TIMEOUT = httpx.Timeout(60.0, connect=10.0, write=300.0)
+_TIMEOUT_OF_LARGE_CREATES = httpx.Timeout(600.0, connect=10.0, write=300.0)  # every one given up early is uncertain
 _LARGEST_ANSWER = 64 * 2**20
 _TRIES = 5
 _LONGEST_WAIT_INSIDE_A_CALL = 30.0
@@ -38,12 +32,23 @@ class Http:
     """A provider's address with its headers."""
 
     def __init__(
-        self, base: str, headers: Mapping[str, str], clock: Clock, *, transport: httpx.BaseTransport | None = None
+        self,
+        base: str,
+        headers: Mapping[str, str],
+        clock: Clock,
+        *,
+        transport: httpx.BaseTransport | None = None,
+        sign: Callable[[], Mapping[str, str]] | None = None,
     ) -> None:
         self.base = base
         self._clock = clock
+        self._own_headers = tuple(headers)
         self._client = httpx.Client(
-            headers={"user-agent": "pairlog", **headers}, timeout=_TIMEOUT, transport=transport, trust_env=False
+            headers={"user-agent": "pairlog", **headers},
+            auth=None if sign is None else _Signed(sign),
+            timeout=_TIMEOUT,
+            transport=transport,
+            trust_env=False,
         )
 
     def close(self) -> None:
@@ -59,6 +64,19 @@ class Http:
         body = None if json is None else msgspec.json.encode(json)
         headers = {} if body is None else {"content-type": "application/json"}
         return self._repeated(lambda: _decoded(self._answer("POST", path, content=body, headers=headers), kind))
+
+    def stop(self, path: str) -> None:
+        """Post a wish that something end; that it has ended already is success."""
+
+        def send() -> None:
+            with self._translated("POST", path):
+                response = self._client.post(self.base + path, follow_redirects=False)
+            if not response.is_success:
+                fault = fault_of(response, "POST", path)
+                if response.status_code not in {400, 409} or isinstance(fault, AccountError):
+                    raise fault
+
+        self._repeated(send)
 
     def delete(self, path: str) -> None:
         """Delete; that it is gone already is success."""
@@ -77,17 +95,66 @@ class Http:
 
         return self._repeated(send)
 
-    def post_once(self, path: str, *, json: object) -> bytes:
-        """Make a call that must not be made twice and return the answer's bytes.
+    def form(self, path: str, *, fields: Mapping[str, str], expected: Container[int]) -> "Reply":
+        """Send a form without a file; return the answer, also one whose status is among the `expected`."""
+        parts = [(name, (None, value)) for name, value in fields.items()]
+
+        def send() -> Reply:
+            with self._translated("POST", path):
+                response = self._client.post(self.base + path, files=parts, follow_redirects=False)
+            if not response.is_success and response.status_code not in expected:
+                raise fault_of(response, "POST", path)
+            return Reply(status=response.status_code, headers=response.headers, body=response.content)
+
+        return self._repeated(send)
+
+    def put_signed(self, url: str, body: "Body") -> None:
+        """Put bytes to an address the provider signed, without our headers: it knows nothing of our key."""
+        host = checked_host(url)
+
+        def send() -> None:
+            headers = {"content-type": "application/octet-stream", "content-length": str(body.size)}
+            request = self._client.build_request("PUT", url, content=body.chunks(), headers=headers)
+            for name in self._own_headers:
+                del request.headers[name]
+            with self._translated("PUT", f"to {host}"):
+                response = self._client.send(request, follow_redirects=False)
+            if not response.is_success:
+                raise UnavailableError(f"PUT to {host} answered {response.status_code}; the upload starts anew")
+
+        self._repeated(send)
+
+    def exchange(
+        self,
+        path: str,
+        *,
+        content: bytes | Iterable[bytes],
+        headers: Mapping[str, str],
+        params: Mapping[str, str | int] | None = None,
+    ) -> "Reply":
+        """Post once and return the answer with its headers: one step of what is `repeated` as a whole."""
+        response = self._response("POST", path, params=params, content=content, headers=headers)
+        return Reply(status=response.status_code, headers=response.headers, body=response.content)
+
+    def repeated(self, call: Callable[[], T]) -> T:
+        """Return what the call returns; made again from its start while nothing happened."""
+        return self._repeated(call)
+
+    def post_once(
+        self, path: str, *, json: object = None, body: "Body | None" = None, headers: Mapping[str, str] | None = None
+    ) -> bytes:
+        """Make a call that must not be made twice, with `json` or a streamed `body`; return the answer's bytes.
 
         Raises UnavailableError (nothing happened), RejectedError or AccountError (refused), OutcomeUnknownError.
         """
+        size = {} if body is None else {"content-length": str(body.size)}
         try:
             response = self._client.post(
                 self.base + path,
-                content=msgspec.json.encode(json),
-                headers={"content-type": "application/json"},
+                content=msgspec.json.encode(json) if body is None else body.chunks(),
+                headers={"content-type": "application/json", **size, **(headers or {})},
                 follow_redirects=False,
+                timeout=_TIMEOUT if body is None else _TIMEOUT_OF_LARGE_CREATES,
             )
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             raise UnavailableError(f"POST {path} did not reach {self._host}: {_named(error)}") from error
@@ -95,7 +162,7 @@ class Http:
             raise OutcomeUnknownError(f"POST {path} to {self._host} broke off: {_named(error)}") from error
         if response.is_success:
             return response.content
-        fault = _fault(response, "POST", path)
+        fault = fault_of(response, "POST", path)
         known = isinstance(fault, RejectedError | AccountError) or response.status_code == 429
         raise fault if known else OutcomeUnknownError(str(fault))
 
@@ -107,7 +174,7 @@ class Http:
             stack.callback(response.close)
             if not response.is_success:
                 response.read()
-                raise _fault(response, "GET", path)
+                raise fault_of(response, "GET", path)
             yield from response.iter_bytes(1 << 20)
 
     def _answer(
@@ -119,15 +186,26 @@ class Http:
         content: bytes | Iterable[bytes] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> bytes:
+        return self._response(method, path, params=params, content=content, headers=headers).content
+
+    def _response(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str | int] | None,
+        content: bytes | Iterable[bytes] | None,
+        headers: Mapping[str, str] | None,
+    ) -> httpx.Response:
         with self._translated(method, path):
             response = self._client.request(
                 method, self.base + path, params=params, content=content, headers=headers, follow_redirects=False
             )
         if not response.is_success:
-            raise _fault(response, method, path)
+            raise fault_of(response, method, path)
         if len(response.content) > _LARGEST_ANSWER:
             raise RejectedError(f"{method} {path} answered with {len(response.content)} bytes; that is no answer")
-        return response.content
+        return response
 
     @contextlib.contextmanager
     def _translated(self, method: str, path: str) -> Iterator[None]:
@@ -137,17 +215,19 @@ class Http:
             raise UnavailableError(f"{method} {path} at {self._host} failed: {_named(error)}") from error
 
     def _repeated(self, call: Callable[[], T]) -> T:
-        return tenacity.Retrying(
-            retry=tenacity.retry_if_exception(_worth_repeating),
-            wait=_wait,
-            stop=tenacity.stop_after_attempt(_TRIES),
-            sleep=self._clock.sleep,
-            reraise=True,
-        )(call)
+        return repeated(call, self._clock)
 
     @property
     def _host(self) -> str:
         return httpx.URL(self.base).netloc.decode()
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer whose status and headers matter to the caller."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,6 +235,18 @@ class Body(msgspec.Struct, frozen=True, kw_only=True):
 
     size: int
     chunks: Callable[[], Iterator[bytes]]
+
+
+class _Signed(httpx.Auth):
+    """Puts headers on every request that are made when it is sent, such as a token that grows old."""
+
+    def __init__(self, sign: Callable[[], Mapping[str, str]]) -> None:
+        self._sign = sign
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Sign the request and send it."""
+        request.headers.update(self._sign())
+        yield request
 
 
 class _Form:
@@ -180,9 +272,28 @@ class _Form:
         yield self._tail
 
 
+def repeated(call: Callable[[], T], clock: Clock) -> T:
+    """Return what the call returns, made again while nothing happened: the one policy of all providers."""
+    return tenacity.Retrying(
+        retry=tenacity.retry_if_exception(_worth_repeating),
+        wait=_wait,
+        stop=tenacity.stop_after_attempt(_TRIES),
+        sleep=clock.sleep,
+        reraise=True,
+    )(call)
+
+
 def fingerprint(key: Secret) -> str:
     """Return eight hex digits that tell two keys apart and reveal neither."""
     return hashlib.blake2b(key.reveal().encode(), digest_size=4, salt=b"pairlog account").hexdigest()
+
+
+def checked_host(url: str) -> str:
+    """Return the host of an address that came from a provider, or raise RejectedError if texts may not go there."""
+    parts = urllib.parse.urlsplit(url)
+    if not parts.hostname or (parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname))):
+        raise RejectedError(f"the provider names {parts.scheme}://{parts.hostname or ''}, which is not https")
+    return parts.hostname
 
 
 def decoded(body: bytes, kind: type[T]) -> T:
@@ -193,78 +304,11 @@ def decoded(body: bytes, kind: type[T]) -> T:
         raise OutcomeUnknownError(f"the answer cannot be read: {error}") from error
 
 
-def retry_after(response: httpx.Response) -> float | None:
-    """Return how many seconds the answer asks us to wait, between 1 s and 15 min, or None."""
-    text = response.headers.get("retry-after-ms")
-    with contextlib.suppress(ValueError, TypeError):
-        return _clamped(float(text) / 1000)
-    text = response.headers.get("retry-after", "")
-    with contextlib.suppress(ValueError):
-        return _clamped(float(text))
-    with contextlib.suppress(ValueError, TypeError):
-        now = email.utils.parsedate_to_datetime(response.headers.get("date", ""))
-        return _clamped((email.utils.parsedate_to_datetime(text) - now).total_seconds())
-    return None
-
-
-def _clamped(seconds: float) -> float | None:
-    return min(max(seconds, 1.0), 900.0) if seconds == seconds else None  # noqa: PLR0124 - NaN is unequal to itself
-
-
 def _decoded(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.DecodeError as error:
         raise UnavailableError(f"the answer cannot be read: {error}") from error
-
-
-def _fault(response: httpx.Response, method: str, path: str) -> ProviderError:
-    """Return the error that says what the caller can do about this answer."""
-    status, detail = response.status_code, _detail(response)
-    message = f"{method} {path} answered {status}: {detail.message}"
-    kind = f"{detail.code or ''} {detail.type or ''}".lower()
-    if status in {402, 403, 429} and any(word in kind for word in _MONEY):
-        return AccountError(message, code=detail.code or detail.type)
-    if status in {401, 403}:
-        return AccountError(message, code=detail.code or detail.type or f"http_{status}")
-    if status == 429:
-        return UnavailableError(message, retry_after=retry_after(response))
-    if status in _REFUSALS or 300 <= status < 400:
-        return RejectedError(message, status=status, code=detail.code or detail.type or f"http_{status}")
-    return UnavailableError(message, retry_after=retry_after(response))
-
-
-class _Detail(msgspec.Struct, frozen=True):
-    message: str = "no reason given"
-    type: str | None = None
-    code: str | None = None
-
-
-class _Problem(msgspec.Struct):
-    message: object = None
-    type: object = None
-    code: object = None
-
-
-class _Envelope(msgspec.Struct):
-    error: _Problem | str | None = None
-
-
-def _detail(response: httpx.Response) -> _Detail:
-    """Return what the body says is wrong, shortened; tolerant of HTML and of errors that are bare text."""
-    try:
-        error = msgspec.json.decode(response.content, type=_Envelope).error
-    except msgspec.DecodeError:
-        return _Detail(message=f"{len(response.content)} bytes that are not the provider's JSON")
-    if isinstance(error, str):
-        return _Detail(message=error[:500])
-    if error is None:
-        return _Detail()
-    return _Detail(message=str(error.message)[:500], type=_text(error.type), code=_text(error.code))
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
 
 
 def _named(error: Exception) -> str:

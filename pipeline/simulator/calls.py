@@ -103,7 +103,7 @@ def _incomplete(response: Response, effect: str) -> Response:
     """Return the answer about a new batch without its id, or with a status word nobody has seen yet."""
     body = msgspec.json.decode(bytes(response.body), type=dict[str, msgspec.Raw])
     if effect == "no_id":
-        body = {name: value for name, value in body.items() if name not in ("id", "name", "jobArn")}
+        body = {name: value for name, value in body.items() if name not in ("id", "name", "jobArn", "batch_id", "job")}
     else:
         fields = ("status", "processing_status", "state")
         body = {name: msgspec.Raw(b'"rescheduling"') if name in fields else value for name, value in body.items()}

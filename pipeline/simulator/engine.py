@@ -88,6 +88,10 @@ class Engine:
         job = self._jobs.get(batch_id)
         return job if job is not None and job.order.wire == wire and job.created_at <= self.now() else None
 
+    def promised(self, batch_id: str) -> Job | None:
+        """Return the batch of this id, also one that comes to be only later: some creates may be repeated."""
+        return self._jobs.get(batch_id)
+
     def listed_jobs(self, *, wire: str) -> list[Job]:
         """Return the provider's batches that a listing shows, newest first."""
         now = self.now()

@@ -34,6 +34,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     metadata: Mapping[str, str] | None
     completion_window: str
     output_lifetime: float | None = None
+    requests: int | None = None
+    model: str | None = None
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +68,7 @@ class Job(msgspec.Struct, kw_only=True):
     model: str | None = None
     problems: tuple[LineProblem, ...] = ()
     counts: Counts = Counts()
+    unanswered: int = 0
     usage: Usage | None = None
     output_file_id: str | None = None
     error_file_id: str | None = None

@@ -93,8 +93,9 @@ class Mover:
         if job.source is None:
             message = f"Cannot find file {file_id}, or organization org-simulated does not have access to it."
             return Checked(problems=(LineProblem(code="invalid_request", message=message, param="file_id"),))
-        checked = self.lines[job.order.wire].check(job, job.source)
-        if checked.problems or not self._faults.take("run.token_limit"):
+        lines = self.lines[job.order.wire]
+        checked = lines.check(job, job.source)
+        if checked.problems or not getattr(lines, "fails_whole", True) or not self._faults.take("run.token_limit"):
             return checked
         message = (
             f"Enqueued token limit reached for {checked.model} in organization org-simulated. Limit: 2,000,000 "
@@ -104,6 +105,9 @@ class Mover:
         return Checked(model=checked.model, problems=(problem,))
 
     def _unanswered(self, job: Job) -> float:
+        expires = job.expires_share is not None or self._timing.expires
+        if expires and getattr(self.lines[job.order.wire], "all_or_nothing", False):
+            return 1.0
         if job.expires_share is not None:
             return job.expires_share
         if self._timing.expires:
@@ -114,6 +118,7 @@ class Mover:
         results = self._runner.run(job, self.lines[job.order.wire], unanswered=share)
         with self._lock:
             job.counts = results.counts
+            job.unanswered = results.unanswered
             job.usage = results.usage
             job.output_file_id = results.output_file_id
             job.error_file_id = results.error_file_id

@@ -47,7 +47,10 @@ class Executed(msgspec.Struct, frozen=True, kw_only=True):
 class Lines(Protocol):
     """How one wire reads and writes the lines of a batch.
 
-    `mark` is a hexadecimal name, different for each execution, to build the provider's own ids from.
+    `mark` is a hexadecimal name, different for each execution, to build the provider's own ids from. A provider that
+    writes answers and errors into one file has `one_file = True`, one whose batches answer nothing when they expire
+    `all_or_nothing = True`, one whose batches never fail whole `fails_whole = False`. Where a line does not say all
+    that is needed to execute it, `of_job(job)` returns the lines that know the rest.
     """
 
     def check(self, job: Job, path: Path) -> Checked:
@@ -71,6 +74,7 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     """What executing a batch left behind."""
 
     counts: Counts
+    unanswered: int
     usage: Usage
     output_file_id: str | None
     error_file_id: str | None
@@ -99,7 +103,8 @@ class Runner:
     def run(self, job: Job, lines: Lines, *, unanswered: float) -> Results:
         """Execute the batch but for a share of `unanswered` requests, which get a line that says why."""
         assert job.source is not None, "only a batch that was checked is executed"
-        run = _Run(self, job, lines, share=unanswered)
+        of_job = getattr(lines, "of_job", None)
+        run = _Run(self, job, of_job(job) if of_job else lines, share=unanswered)
         with closing(run), job.source.open("rb") as file:
             for rank, index in enumerate(run.order):
                 if self.stop.is_set():
@@ -205,7 +210,8 @@ class _Run:
         self.order = runner.order(job)
         self._struck = runner.struck(job, self._answered)
         self._absent = runner.is_struck("output.absent")
-        self._output, self._errors = runner.writer(job, "output"), runner.writer(job, "error")
+        self._output = runner.writer(job, "output")
+        self._errors = self._output if getattr(lines, "one_file", False) else runner.writer(job, "error")
         for name in ("crlf", "bom", "blank", "no_newline"):
             if runner.is_struck(f"output.{name}"):
                 self._output.odd.add(name)
@@ -275,13 +281,14 @@ class _Run:
 
     def finish(self) -> Results:
         """Complete the files and return what there is now."""
-        error_file_id = self._runner.keep(self._errors, self._job)
+        error_file_id = None if self._errors is self._output else self._runner.keep(self._errors, self._job)
         if error_file_id is None and self._runner.is_struck("output.empty_error_id"):
             error_file_id = ""
         output_file_id = self._runner.keep(self._output, self._job)
         counts = Counts(total=len(self._job.offsets), completed=self._completed, failed=self._failed)
         return Results(
             counts=counts,
+            unanswered=len(self._job.offsets) - self._answered,
             usage=self._usage,
             output_file_id=None if self._absent else output_file_id,
             error_file_id=error_file_id,

@@ -127,6 +127,61 @@ class Simulator:
         return f"{self.url}/v1"
 
     @property
+    def together_base_url(self) -> str:
+        """What `TOGETHER_BASE_URL` is to be."""
+        return f"{self.url}/together"
+
+    @property
+    def groq_base_url(self) -> str:
+        """What `GROQ_BASE_URL` is to be."""
+        return f"{self.url}/groq"
+
+    @property
+    def mistral_base_url(self) -> str:
+        """What `MISTRAL_BASE_URL` is to be."""
+        return f"{self.url}/mistral"
+
+    @property
+    def azure_endpoint(self) -> str:
+        """What `AZURE_OPENAI_ENDPOINT` is to be."""
+        return f"{self.url}/azure"
+
+    @property
+    def xai_base_url(self) -> str:
+        """What `XAI_BASE_URL` is to be."""
+        return f"{self.url}/xai/v1"
+
+    @property
+    def aws_endpoint_url(self) -> str:
+        """What `AWS_ENDPOINT_URL` is to be, for Bedrock and S3."""
+        return f"{self.url}/aws"
+
+    @property
+    def ollama_host(self) -> str:
+        """What `OLLAMA_HOST` is to be."""
+        return f"{self.url}/ollama"
+
+    @property
+    def compatible_base_url(self) -> str:
+        """What `PAIRLOG_COMPATIBLE_BASE_URL` is to be."""
+        return f"{self.url}/compatible/v1"
+
+    @property
+    def anthropic_base_url(self) -> str:
+        """What `ANTHROPIC_BASE_URL` is to be."""
+        return f"{self.url}/anthropic"
+
+    @property
+    def gemini_base_url(self) -> str:
+        """What `GOOGLE_GEMINI_BASE_URL` is to be."""
+        return f"{self.url}/gemini"
+
+    @property
+    def vertex_base_url(self) -> str:
+        """What `GOOGLE_VERTEX_BASE_URL` is to be, and `STORAGE_EMULATOR_HOST` for the bucket Vertex works on."""
+        return f"{self.url}/vertex"
+
+    @property
     def ledger(self) -> Ledger:
         """What was done and billed."""
         return self.engine.ledger

@@ -1,6 +1,6 @@
 """OpenAI's batch routes: create, look up, list, cancel."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
@@ -41,10 +41,18 @@ _TIMES: tuple[Phase, ...] = (
 class Batches:
     """The routes under `/batches`."""
 
-    def __init__(self, engine: Engine, wire: str) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        wire: str,
+        *,
+        speaker: Speaker | None = None,
+        rendered: Callable[[Job, float], JsonObject] | None = None,
+    ) -> None:
         self._engine = engine
         self._wire = wire
-        self._speaker = Speaker(engine)
+        self._speaker = speaker or Speaker(engine)
+        self._batch = rendered or rendered_batch
 
     def routes(self, prefix: str) -> list[Route]:
         """Return the routes."""
@@ -108,7 +116,7 @@ class Batches:
 
     def _rendered(self, job: Job) -> JsonObject:
         with self._engine.lock:
-            return _batch(job, self._engine.settings.window_seconds)
+            return self._batch(job, self._engine.settings.window_seconds)
 
 
 class _Asked(msgspec.Struct, frozen=True):
@@ -177,7 +185,8 @@ def _output_lifetime(given: object) -> float | None:
     return float(given["seconds"])
 
 
-def _batch(job: Job, window: float) -> JsonObject:
+def rendered_batch(job: Job, window: float) -> JsonObject:
+    """Return the batch as OpenAI shows it."""
     times = {f"{phase}_at": int(job.at[phase]) if phase in job.at else None for phase in _TIMES}
     problems = [msgspec.structs.asdict(problem) for problem in job.problems]
     return {

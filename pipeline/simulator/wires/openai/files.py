@@ -1,5 +1,7 @@
 """OpenAI's file routes: upload, list, look up, download, delete."""
 
+from collections.abc import Callable
+
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
@@ -31,10 +33,18 @@ LIFETIME = range(3_600, 2_592_001)
 class FileRoutes:
     """The routes under `/files`."""
 
-    def __init__(self, engine: Engine, wire: str) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        wire: str,
+        *,
+        speaker: Speaker | None = None,
+        rendered: Callable[[StoredFile], JsonObject] | None = None,
+    ) -> None:
         self._engine = engine
         self._wire = wire
-        self._speaker = Speaker(engine)
+        self._speaker = speaker or Speaker(engine)
+        self._rendered = rendered or rendered_file
 
     def routes(self, prefix: str) -> list[Route]:
         """Return the routes."""
@@ -60,7 +70,7 @@ class FileRoutes:
                 raise RefusedError(invalid("purpose", f"'{purpose}' is not one of {list(_PURPOSES)} - 'purpose'"))
             lifetime = _lifetime(form)
             file = await run_in_threadpool(self._keep, upload, purpose, lifetime)
-        return self._speaker.json(_rendered(file))
+        return self._speaker.json(self._rendered(file))
 
     def _keep(self, upload: UploadFile, purpose: str, lifetime: float) -> StoredFile:
         file_id = f"file-{self._engine.clock.nonce()[-22:]}"
@@ -91,10 +101,10 @@ class FileRoutes:
         purpose = request.query_params.get("purpose")
         shown = [file for file in files if purpose in (None, file.purpose)]
         page = page_of([file.file_id for file in shown], request, limit)
-        return self._speaker.json(listing([_rendered(file) for file in shown[page]], more=page.stop < len(shown)))
+        return self._speaker.json(listing([self._rendered(file) for file in shown[page]], more=page.stop < len(shown)))
 
     async def _retrieve(self, request: Request) -> Response:
-        return self._speaker.json(_rendered(self._found(request)))
+        return self._speaker.json(self._rendered(self._found(request)))
 
     async def _delete(self, request: Request) -> Response:
         file = self._found(request)
@@ -139,7 +149,8 @@ def _lifetime(form: FormData) -> float:
     return float(seconds)
 
 
-def _rendered(file: StoredFile) -> JsonObject:
+def rendered_file(file: StoredFile) -> JsonObject:
+    """Return the file as OpenAI shows it."""
     return {
         "id": file.file_id,
         "object": "file",

@@ -36,8 +36,9 @@ _encoder = msgspec.json.Encoder()
 class OpenAILines:
     """Reads and writes OpenAI's lines."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, most_requests: int = _MOST_REQUESTS) -> None:
         self._engine = engine
+        self._most_requests = most_requests
 
     def check(self, job: Job, path: Path) -> Checked:
         """Return where the lines lie, or why the whole batch fails."""
@@ -46,7 +47,7 @@ class OpenAILines:
         if size > most:
             message = f"The input file has {size} bytes; a batch may have {most}."
             return Checked(problems=(LineProblem(code="file_too_large", message=message, param="input_file_id"),))
-        return _Check(job.order.endpoint, self._engine.settings.max_requests or _MOST_REQUESTS).file(path)
+        return _Check(job.order.endpoint, self._engine.settings.max_requests or self._most_requests).file(path)
 
     def execute(self, line: bytes, *, mark: str, twist: str | None) -> Executed:
         """Return what becomes of the request."""

@@ -16,10 +16,10 @@ _MODELS_SINCE = 1_790_000_000
 class Live:
     """The routes that answer at once."""
 
-    def __init__(self, engine: Engine, wire: str) -> None:
+    def __init__(self, engine: Engine, wire: str, *, speaker: Speaker | None = None) -> None:
         self._engine = engine
         self._wire = wire
-        self._speaker = Speaker(engine)
+        self._speaker = speaker or Speaker(engine)
 
     def routes(self, prefix: str) -> list[Route]:
         """Return the routes."""

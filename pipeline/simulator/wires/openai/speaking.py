@@ -82,11 +82,25 @@ def struck(status: int, *, quota: bool = False) -> Problem:
     return _STRUCK.get(status, Problem(message=f"The call failed with status {status}.", status=status))
 
 
-class Speaker:
-    """Makes routes of handlers."""
+def bearer_key(request: Request) -> str:
+    """Return the key of an Authorization header, empty if there is none."""
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else ""
 
-    def __init__(self, engine: Engine) -> None:
+
+class Speaker:
+    """Makes routes of handlers; those of other providers find the key elsewhere, or word refusals differently."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        key_of: Callable[[Request], str] = bearer_key,
+        worded: Callable[[Problem], JsonObject] = Problem.body,
+    ) -> None:
         self._engine = engine
+        self._key_of = key_of
+        self._worded = worded
 
     def route(self, path: str, call: str, handler: Handler, *, method: str = "GET", seen: Seen | None = None) -> Route:
         """Return a route that checks the key, meets the faults of `call`, and only then asks the handler."""
@@ -124,10 +138,10 @@ class Speaker:
         return await answer(self._engine, Call(name=call, request=request, act=act, refuse=refuse, seen=tell))
 
     def _refusal(self, problem: Problem) -> Response:
-        return self.json(problem.body(), problem.status)
+        return self.json(self._worded(problem), problem.status)
 
     def _key_problem(self, request: Request) -> Problem | None:
-        key = _key(request)
+        key = self._key_of(request)
         if not key:
             message = "You didn't provide an API key: send it in an Authorization header (Authorization: Bearer KEY)."
             return Problem(message=message, status=401)
@@ -137,14 +151,9 @@ class Speaker:
         return None
 
 
-def _key(request: Request) -> str:
-    scheme, _, key = request.headers.get("authorization", "").partition(" ")
-    return key.strip() if scheme.lower() == "bearer" else ""
-
-
 def account_of(request: Request) -> str:
     """Return a name for the key that tells nothing about it."""
-    return digest(_key(request).encode())[:12]
+    return digest((bearer_key(request) or request.headers.get("api-key", "")).encode())[:12]
 
 
 def decoded(body: bytes) -> JsonObject:

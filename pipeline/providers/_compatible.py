@@ -1,0 +1,293 @@
+"""Files and batches as OpenAI has them: the core of every provider that took that API over.
+
+A `Dialect` says what one of them does its own way. What stands here is OpenAI's way: an input file, a batch on it with
+our key in its `metadata`, a listing newest first, one file of answers and one of errors.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Generic, Literal, TypeVar
+
+import msgspec
+
+from pipeline.domain import PROMPT, REQUEST_ID, Frame, Judge, Output
+from pipeline.errors import ConfigError, OutcomeUnknownError
+from pipeline.events import End, Fault, LineFault
+from pipeline.providers import RemoteBatch, Submission
+from pipeline.providers._chat import chat_body
+from pipeline.providers._http import Body, Http, decoded
+from pipeline.settings import Secret
+
+B = TypeVar("B")
+
+CHAT = "/v1/chat/completions"
+SKEW = timedelta(minutes=15)
+MOST_PAGES = 500
+_MOST_FAULTS = 1000
+_WAITS = ("token_limit", "rate_limit", "enqueued", "too many requests")
+_MONEY = ("insufficient_quota", "billing", "quota", "credit", "payment")
+_TRANSIENT = ("rate_limit", "server_error", "internal", "timeout", "overloaded", "unavailable")
+_ENDS: dict[str, End] = {
+    "completed": "completed",
+    "expired": "expired",
+    "cancelled": "cancelled",
+    "failed": "failed",
+}
+
+
+class _File(msgspec.Struct):
+    id: str
+
+
+class _Created(msgspec.Struct):
+    id: str | None = None
+
+
+class _Problem(msgspec.Struct):
+    code: str | None = None
+    line: int | None = None
+    message: str | None = None
+
+
+class _Problems(msgspec.Struct):
+    data: list[_Problem] | None = None
+
+
+class _RequestCounts(msgspec.Struct):
+    total: int | None = None
+    completed: int | None = None
+    failed: int | None = None
+
+
+class Batch(msgspec.Struct):
+    """A batch as OpenAI shows it: only what is read of it."""
+
+    id: str
+    status: str
+    created_at: float | str | None = None
+    output_file_id: str | None = None
+    error_file_id: str | None = None
+    errors: _Problems | None = None
+    request_counts: _RequestCounts | None = None
+    metadata: dict[str, object] | None = None
+
+
+class _Page(msgspec.Struct):
+    data: list[Batch] | None = None
+    value: list[Batch] | None = None
+    has_more: bool | None = None
+
+
+def upload_form(http: Http, submission: Submission) -> str:
+    """Upload the lines as a form, named after our key, and return the file's id."""
+    body = Body(size=submission.size, chunks=submission.chunks)
+    name = f"{submission.batch_key}.jsonl"
+    return http.upload("/files", _File, fields={"purpose": "batch"}, name=name, body=body).id
+
+
+def created_id(answer: bytes) -> str | None:
+    """Return the id of the batch that was just created."""
+    return decoded(answer, _Created).id
+
+
+class Dialect(msgspec.Struct, Generic[B], frozen=True, kw_only=True):
+    """What one provider does its own way.
+
+    `kind` is the batch as its wire has it and `remote` reads one; `order` is the body of a create call, `listed` yields
+    batches newest first, back to a moment.
+    """
+
+    kind: type[B]
+    remote: Callable[[B], RemoteBatch]
+    order: Callable[[Submission, str | None], Mapping[str, object]]
+    listed: Callable[[Http, datetime], Iterator[RemoteBatch]]
+    created: Callable[[bytes], str | None] = created_id
+    upload: Callable[[Http, Submission], str] = upload_form
+    batches: str = "/batches"
+
+
+class FilesAndBatches(Generic[B]):
+    """A provider with files and batches, in its dialect."""
+
+    def __init__(self, http: Http, dialect: Dialect[B], *, account: str) -> None:
+        self.account = account
+        self._http = http
+        self._dialect = dialect
+
+    def upload(self, submission: Submission) -> str:
+        """Upload the lines as a file named after our key and return its id."""
+        return self._dialect.upload(self._http, submission)
+
+    def create(self, submission: Submission, *, file_id: str | None) -> str:
+        """Create the batch, once, and return the provider's id."""
+        path = self._dialect.batches
+        answer = self._http.post_once(path, json=self._dialect.order(submission, file_id))
+        remote_id = self._dialect.created(answer)
+        if not remote_id:
+            raise OutcomeUnknownError(f"POST {path} answered without an id")
+        return remote_id
+
+    def find(self, batch_key: str, *, since: datetime) -> list[RemoteBatch]:
+        """Return the batches that carry our key."""
+        return [batch for batch in self._dialect.listed(self._http, since - SKEW) if batch.batch_key == batch_key]
+
+    def status(self, remote_id: str) -> RemoteBatch:
+        """Return the batch as it is now."""
+        return self._dialect.remote(self._http.get(f"{self._dialect.batches}/{remote_id}", self._dialect.kind))
+
+    def download(self, handle: str) -> Iterator[bytes]:
+        """Yield one file's bytes as they arrive."""
+        return self._http.stream(f"/files/{handle}/content")
+
+    def cancel(self, remote_id: str) -> None:
+        """Ask the provider to stop; a batch that has ended meanwhile is no error."""
+        self._http.stop(f"{self._dialect.batches}/{remote_id}/cancel")
+
+    def discard(self, file_id: str) -> None:
+        """Delete an uploaded file."""
+        self._http.delete(f"/files/{file_id}")
+
+    def check(self) -> str:
+        """List the models, which is free."""
+        return check_models(self._http)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._http.close()
+
+
+def check_models(http: Http) -> str:
+    """List the models, which is free, and return how many there are; the list comes with or without an envelope."""
+    answer = http.get("/models", object)
+    rows = answer.get("data") if isinstance(answer, dict) else answer
+    return f"{len(rows)} models" if isinstance(rows, list) else "an answer without a list of models"
+
+
+def newest(http: Http, since: datetime, *, page_size: int | None = 100) -> Iterator[RemoteBatch]:
+    """Yield batches newest first, page by page, until one is older than `since`; a cursor that loops ends it."""
+    after: str | None = None
+    seen: set[str] = set()
+    for _ in range(MOST_PAGES):
+        params = ({"limit": page_size} if page_size else {}) | ({"after": after} if after else {})
+        page = http.get("/batches", _Page, params=params)
+        rows = page.data or page.value or []
+        batches = [remote_batch(batch) for batch in rows if batch.id not in seen]
+        yield from batches
+        seen.update(batch.remote_id for batch in batches)
+        oldest = min((batch.created_at for batch in batches if batch.created_at), default=None)
+        if not page.has_more or not batches or (oldest is not None and oldest < since):
+            return
+        after = rows[-1].id
+
+
+def order(submission: Submission, file_id: str | None, *, endpoint: str = CHAT) -> Mapping[str, object]:
+    """Return the body of a create call."""
+    return {
+        "input_file_id": file_id,
+        "endpoint": endpoint,
+        "completion_window": "24h",
+        "metadata": {"batch_key": submission.batch_key, **submission.labels},
+    }
+
+
+def remote_batch(batch: Batch) -> RemoteBatch:
+    """Return the batch in our words; statuses are compared without regard to letter case."""
+    status = batch.status.lower()
+    counts = batch.request_counts or _RequestCounts()
+    problems = (batch.errors.data if batch.errors else None) or []
+    return RemoteBatch(
+        remote_id=batch.id,
+        status=status,
+        running=status != "validating",
+        end=_ENDS.get(status),
+        parts=parts(output=batch.output_file_id, error=batch.error_file_id),
+        faults=tuple(LineFault(line=problem.line, reason=_reason(problem)) for problem in problems[:_MOST_FAULTS]),
+        fault=_account_fault(problems) if status == "failed" else None,
+        batch_key=key_in(batch.metadata),
+        requests=counts.total or None,
+        done=(counts.completed or 0) + (counts.failed or 0),
+        created_at=moment(batch.created_at),
+    )
+
+
+def parts(**handles: str | None) -> dict[str, str]:
+    """Return the files that are there; an empty id is none."""
+    return {name: handle for name, handle in handles.items() if handle}
+
+
+def key_in(metadata: Mapping[str, object] | None) -> str | None:
+    """Return our key, if the batch carries one."""
+    key = (metadata or {}).get("batch_key")
+    return key if isinstance(key, str) else None
+
+
+def _reason(problem: _Problem) -> str:
+    return ": ".join(part[:300] for part in (problem.code, problem.message) if part) or "failed without a reason"
+
+
+def _account_fault(problems: list[_Problem]) -> Fault | None:
+    """Tell a full queue or a missing file, which our lines cannot help, from lines that are wrong."""
+    kinds: list[Literal["rate", "account"]] = []
+    for problem in problems:
+        fault = "rate" if "Cannot find file" in (problem.message or "") else fault_in(problem.code or "")
+        if fault is not None:
+            kinds.append(fault)
+    return kinds[0] if kinds else None
+
+
+def fault_in(text: str) -> Literal["rate", "account"] | None:
+    """Return whose fault a text speaks of: a full queue's, the account's, or neither's."""
+    words = text.lower()
+    if any(word in words for word in _WAITS):
+        return "rate"
+    return "account" if any(word in words for word in _MONEY) else None
+
+
+def moment(value: float | str | None) -> datetime | None:
+    """Return the time an answer names, as seconds or as ISO text with any number of digits; None if it names none."""
+    if value is None:
+        return None
+    try:
+        made = datetime.fromisoformat(value) if isinstance(value, str) else datetime.fromtimestamp(value, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return made if made.tzinfo else made.replace(tzinfo=UTC)
+
+
+def compatible_body(
+    judge: Judge, *, schema: Mapping[str, object] | None, limit: str = "max_tokens"
+) -> dict[str, object]:
+    """Return the body of a chat completion with a gap for the prompt; `limit` is what the output limit is called."""
+    body = chat_body(judge, prompt=PROMPT, schema=schema)
+    if judge.max_output_tokens is not None:
+        body[limit] = body.pop("max_completion_tokens")
+    return body
+
+
+def line_frame(body: Mapping[str, object], *, url: str | None = CHAT) -> Frame:
+    """Return the frame of a request line; some providers know the address from the batch and want none."""
+    addressed = {} if url is None else {"method": "POST", "url": url}
+    return Frame.of({"custom_id": REQUEST_ID, **addressed, "body": body})
+
+
+def check_plain(judge: Judge) -> None:
+    """Raise ConfigError for an endpoint other than chat completions: these providers have no other."""
+    if judge.endpoint not in {None, "chat"}:
+        raise ConfigError(f"endpoint {judge.endpoint!r} of {judge.model} is unknown to {judge.provider}; use chat")
+
+
+def bearer(key: Secret) -> dict[str, str]:
+    """Return the header the key belongs in."""
+    return {"authorization": f"Bearer {key.reveal()}"}
+
+
+def sent_again(output: Output) -> Output:
+    """Return the output of a line that holds only an error, marked where its code blames the provider.
+
+    Lines without a status tell by their code alone: a number of HTTP or a word.
+    """
+    code = (output.reason or "").lower()
+    if output.status != "errored" or output.again:
+        return output
+    numbered = code.isdecimal() and (int(code) in {408, 409, 429} or 500 <= int(code) < 600)
+    return msgspec.structs.replace(output, again=numbered or any(word in code for word in _TRANSIENT))

@@ -1,0 +1,303 @@
+"""Anthropic's Message Batches: the requests travel inside the create call; there is no file and no name for a batch.
+
+Odd about it: nothing of ours can be seen in a listing, so that an uncertain create has only probable candidates (time
+and number of requests) until they have ended and the `custom_id`s of their results tell. `ended` is the only end, also
+of a cancelled or expired batch; the counts stay 0 until then. Every request has its own line in one result file, whose
+errors are nested twice. The answer's `results_url` is only taken as a sign that there are results: they are fetched
+from our own base address, so that the key goes nowhere else. `2026-10-21` refuses sampling parameters; a judge with a
+temperature is sent under `2023-06-01`. `max_tokens` is required: 4,096 for the answer plus room to think by effort.
+Limits: 100,000 requests and 256 MB a batch, 24 h, results kept 29 days.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Literal
+
+import httpx
+import msgspec
+
+from pipeline.clock import Clock
+from pipeline.domain import REQUEST_ID, Frame, Judge, Limits, Mode, Output
+from pipeline.errors import OutcomeUnknownError
+from pipeline.events import End
+from pipeline.providers import LiveCall, RemoteBatch, Submission
+from pipeline.providers._claude import (
+    OLD_VERSION,
+    Message,
+    Problem,
+    answered,
+    check_thinking,
+    failed,
+    message_body,
+)
+from pipeline.providers._http import Body, Http, decoded, fingerprint
+from pipeline.settings import Secret, Settings
+
+_HEAD, _TAIL = b'{"requests":[', b"]}"
+
+MODES: tuple[Mode, ...] = ("batch", "live")
+KEYS = ("ANTHROPIC_API_KEY",)
+LIMITS = Limits(max_requests=100_000, max_bytes=256_000_000 - len(_HEAD) - len(_TAIL))
+PROOF: Literal["exact", "probable"] = "probable"
+
+_BASE = "https://api.anthropic.com"
+_VERSION = "2026-10-21"
+_BATCHES = "/v1/messages/batches"
+_SKEW = timedelta(minutes=15)
+_PAGE = 1_000
+_MOST_PAGES = 100
+_LONGEST_LINE = 16 * 2**20
+
+
+class _RequestCounts(msgspec.Struct):
+    processing: int = 0
+    succeeded: int = 0
+    errored: int = 0
+    canceled: int = 0
+    expired: int = 0
+
+    def total(self) -> int:
+        return self.processing + self.done()
+
+    def done(self) -> int:
+        return self.succeeded + self.errored + self.canceled + self.expired
+
+
+class _Batch(msgspec.Struct):
+    id: str
+    processing_status: str
+    request_counts: _RequestCounts | None = None
+    created_at: str | None = None
+    cancel_initiated_at: str | None = None
+    results_url: str | None = None
+
+
+class _Created(msgspec.Struct):
+    id: str | None = None
+
+
+class _Page(msgspec.Struct):
+    data: list[_Batch]
+    has_more: bool = False
+
+
+class _Result(msgspec.Struct):
+    type: str
+    message: Message | None = None
+    error: Problem | None = None
+
+
+class _Line(msgspec.Struct):
+    custom_id: str
+    result: _Result
+
+
+class _LineId(msgspec.Struct):
+    custom_id: str
+
+
+class _LiveLine(msgspec.Struct):
+    request_id: str
+    status: int
+    body: Message | str | None = None
+
+
+_lines = msgspec.json.Decoder(_Line)
+_line_ids = msgspec.json.Decoder(_LineId)
+_live_lines = msgspec.json.Decoder(_LiveLine)
+
+
+def check_judge(judge: Judge) -> None:
+    """Raise ConfigError if Anthropic is known to refuse this judge."""
+    check_thinking(judge)
+
+
+def frame(judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:
+    """Return the request item with gaps for id and prompt."""
+    return Frame.of({"custom_id": REQUEST_ID, "params": message_body(judge, schema=schema)})
+
+
+def decode(line: bytes) -> Output:
+    """Return what one line of a batch's results says."""
+    row = _lines.decode(line)
+    match row.result.type:
+        case "succeeded":
+            return answered(row.custom_id, row.result.message)
+        case "expired":
+            return Output(request_id=row.custom_id, status="expired", reason="expired", again=True)
+        case "canceled":
+            return Output(request_id=row.custom_id, status="cancelled", reason="canceled")
+        case "errored":
+            return failed(row.custom_id, row.result.error)
+        case other:
+            return Output(request_id=row.custom_id, status="errored", reason=other[:200])
+
+
+def live_frame(judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:
+    """Return the body of one live call with a gap for the prompt."""
+    return Frame.of(message_body(judge, schema=schema))
+
+
+def live_call(settings: Settings, judge: Judge) -> LiveCall:
+    """Return where live calls go."""
+    base = settings.address("ANTHROPIC_BASE_URL", _BASE)
+    headers = {"x-api-key": settings.key(*KEYS).reveal(), "anthropic-version": _version(settings), **_older(judge)}
+    return LiveCall(f"{base}/v1/messages", headers)
+
+
+def decode_live(line: bytes) -> Output:
+    """Return what one live answer says."""
+    row = _live_lines.decode(line)
+    message = row.body if isinstance(row.body, Message) else None
+    if 200 <= row.status < 300:
+        return answered(row.request_id, message)
+    return failed(row.request_id, message.error if message else None, status=row.status)
+
+
+def build(settings: Settings, clock: Clock, *, transport: httpx.BaseTransport | None = None) -> "Anthropic":
+    """Return the provider for the key and address of the environment."""
+    base = settings.address("ANTHROPIC_BASE_URL", _BASE)
+    return Anthropic(base, settings.key(*KEYS), clock, version=_version(settings), transport=transport)
+
+
+class Anthropic:
+    """The Message Batches API."""
+
+    def __init__(
+        self,
+        base: str,
+        key: Secret,
+        clock: Clock,
+        *,
+        version: str = _VERSION,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self.account = fingerprint(key)
+        headers = {"x-api-key": key.reveal(), "anthropic-version": version}
+        self._http = Http(base, headers, clock, transport=transport)
+
+    def upload(self, submission: Submission) -> None:  # noqa: ARG002 - the protocol's
+        """Do nothing: create takes the lines itself."""
+        return
+
+    def create(self, submission: Submission, *, file_id: str | None) -> str:  # noqa: ARG002 - there is no file
+        """Create the batch, once, its requests streamed; return Anthropic's id."""
+        size = len(_HEAD) + submission.size + len(_TAIL)
+        body = Body(size=size, chunks=lambda: _enveloped(submission.chunks()))
+        answer = self._http.post_once(_BATCHES, body=body, headers=_older(submission.judge))
+        remote_id = decoded(answer, _Created).id
+        if not remote_id:
+            raise OutcomeUnknownError(f"POST {_BATCHES} answered without an id")
+        return remote_id
+
+    def find(self, batch_key: str, *, since: datetime) -> list[RemoteBatch]:  # noqa: ARG002 - the protocol's
+        """Return nothing: no batch carries our key; see `candidates`."""
+        return []
+
+    def candidates(self, *, since: datetime, requests: int) -> list[RemoteBatch]:
+        """Return the batches with that many requests made since then, or up to 15 minutes before."""
+        return [batch for batch in self._newest(since - _SKEW) if batch.requests == requests]
+
+    def custom_ids(self, remote_id: str) -> Iterator[str]:
+        """Yield the ids of the requests in an ended batch, read from its results; damaged lines are left out."""
+        for line in _split(self.download(remote_id)):
+            try:
+                yield _line_ids.decode(line).custom_id
+            except (ValueError, RecursionError):
+                continue
+
+    def _newest(self, since: datetime) -> Iterator[RemoteBatch]:
+        after: str | None = None
+        seen: set[str] = set()
+        for _ in range(_MOST_PAGES):
+            page = self._http.get(_BATCHES, _Page, params={"limit": _PAGE} | ({"after_id": after} if after else {}))
+            batches = [_remote(batch) for batch in page.data if batch.id not in seen]
+            yield from (batch for batch in batches if batch.created_at is None or batch.created_at >= since)
+            seen.update(batch.remote_id for batch in batches)
+            oldest = min((batch.created_at for batch in batches if batch.created_at), default=None)
+            if not page.has_more or not batches or (oldest is not None and oldest < since):
+                return
+            after = page.data[-1].id
+
+    def status(self, remote_id: str) -> RemoteBatch:
+        """Return the batch as it is now."""
+        return _remote(self._http.get(f"{_BATCHES}/{remote_id}", _Batch))
+
+    def download(self, handle: str) -> Iterator[bytes]:
+        """Yield the bytes of a batch's results as they arrive."""
+        return self._http.stream(f"{_BATCHES}/{handle}/results")
+
+    def cancel(self, remote_id: str) -> None:
+        """Ask Anthropic to stop; a batch that has ended meanwhile is no error."""
+        self._http.stop(f"{_BATCHES}/{remote_id}/cancel")
+
+    def discard(self, file_id: str) -> None:
+        """Do nothing: there are no files."""
+
+    def check(self) -> str:
+        """List one batch, which is free."""
+        self._http.get(_BATCHES, _Page, params={"limit": 1})
+        return "batches can be listed"
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._http.close()
+
+
+def _version(settings: Settings) -> str:
+    return settings.value("ANTHROPIC_VERSION") or _VERSION
+
+
+def _older(judge: Judge) -> dict[str, str]:
+    return {} if judge.temperature is None else {"anthropic-version": OLD_VERSION}
+
+
+def _enveloped(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the create body around the lines: commas for newlines, but for the last, which is white space in JSON."""
+    yield _HEAD
+    held = b""
+    for chunk in chunks:
+        block = held + chunk
+        held = b"\n" if block.endswith(b"\n") else b""
+        yield block[: len(block) - len(held)].replace(b"\n", b",")
+    yield held + _TAIL
+
+
+def _split(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the lines, one longer than any answer left out."""
+    rest = b""
+    for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from (line for line in whole if line.strip())
+        rest = rest if len(rest) <= _LONGEST_LINE else b""
+    if rest.strip():
+        yield rest
+
+
+def _remote(batch: _Batch) -> RemoteBatch:
+    counts = batch.request_counts
+    return RemoteBatch(
+        remote_id=batch.id,
+        status=batch.processing_status,
+        end=_end(batch) if batch.processing_status == "ended" else None,
+        parts={"output": batch.id} if batch.processing_status == "ended" and batch.results_url else {},
+        requests=counts.total() if counts else None,
+        done=counts.done() if counts else None,
+        created_at=_moment(batch.created_at),
+    )
+
+
+def _end(batch: _Batch) -> End:
+    """Tell how it ended; one whose results are gone is "completed" without parts, which a person must look at."""
+    counts = batch.request_counts or _RequestCounts()
+    if batch.results_url and batch.cancel_initiated_at:
+        return "cancelled"
+    return "expired" if batch.results_url and counts.expired else "completed"
+
+
+def _moment(value: str | None) -> datetime | None:
+    try:
+        made = datetime.fromisoformat(value or "")
+    except ValueError:
+        return None
+    return made if made.tzinfo else None

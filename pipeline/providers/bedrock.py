@@ -1,0 +1,276 @@
+"""AWS Bedrock: model invocation jobs that read lines from S3 and write theirs there, through boto3.
+
+Odd about it: `clientRequestToken` is a real idempotency token: a create that is made twice with our key makes one job.
+Lines differ by maker: Claude is asked in Anthropic's words, all others in those of Converse. Answers lie under a prefix
+of the batch's own, in a folder named after the job. Bedrock wants a minimum of lines (commonly 100) and has maxima, all
+of them quotas of the model: those here are the common ones. `PartiallyCompleted` is an expiry with answers.
+`PAIRLOG_BEDROCK_BUCKET` is `s3://bucket/prefix`, `PAIRLOG_BEDROCK_ROLE` the role Bedrock reads and writes it with;
+everything else is set as for any AWS tool.
+"""
+
+import functools
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, TypeVar
+
+import httpx
+import msgspec
+
+from pipeline.clock import Clock
+from pipeline.domain import REQUEST_ID, Frame, Judge, Limits, Mode, Output
+from pipeline.errors import ConfigError, OutcomeUnknownError, RejectedError, UnavailableError
+from pipeline.events import End, LineFault
+from pipeline.providers import RemoteBatch, Submission
+from pipeline.providers._aws import Clients, clients, translated
+from pipeline.providers._bedrock import check_model, decode_line, invocation, model_input
+from pipeline.providers._compatible import SKEW, check_plain, fault_in
+from pipeline.providers._http import repeated
+from pipeline.settings import Settings
+
+T = TypeVar("T")
+
+MODES: tuple[Mode, ...] = ("batch",)
+KEYS = ("PAIRLOG_BEDROCK_BUCKET",)
+LIMITS = Limits(max_requests=50_000, max_bytes=200_000_000)
+
+_BUCKET, _ROLE = "PAIRLOG_BEDROCK_BUCKET", "PAIRLOG_BEDROCK_ROLE"
+_URI = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(.*?))?/*")
+_NOT_IN_TOKENS = re.compile(r"[^a-zA-Z0-9]+")
+_PAGE = 1000
+_BLOCK = 1 << 20
+_ENDS: dict[str, End] = {
+    "completed": "completed",
+    "partiallycompleted": "expired",
+    "failed": "failed",
+    "stopped": "cancelled",
+    "expired": "expired",
+}
+
+
+class _Place(msgspec.Struct, frozen=True):
+    """An object, or a folder of them, in S3."""
+
+    bucket: str
+    key: str
+
+    @property
+    def uri(self) -> str:
+        return f"s3://{self.bucket}/{self.key}"
+
+
+class _Output(msgspec.Struct, rename="camel"):
+    s3_uri: str | None = None
+
+
+class _OutputConfig(msgspec.Struct):
+    s3: _Output | None = msgspec.field(default=None, name="s3OutputDataConfig")
+
+
+class _Job(msgspec.Struct, rename="camel"):
+    job_arn: str
+    status: str = "unknown"
+    job_name: str | None = None
+    client_request_token: str | None = None
+    message: str | None = None
+    submit_time: datetime | None = None
+    output_data_config: _OutputConfig | None = None
+    total_record_count: int | None = None
+    processed_record_count: int | None = None
+
+
+def check_judge(judge: Judge) -> None:
+    """Raise ConfigError if Bedrock is known to refuse this judge, or cannot be asked for it."""
+    check_plain(judge)
+    check_model(judge)
+
+
+def frame(judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:  # noqa: ARG001 - check_judge refuses one
+    """Return the request line with gaps for id and prompt."""
+    return Frame.of({"recordId": REQUEST_ID, "modelInput": model_input(judge)})
+
+
+def decode(line: bytes) -> Output:
+    """Return what one line of an output file says."""
+    return decode_line(line)
+
+
+def build(
+    settings: Settings,
+    clock: Clock,
+    *,
+    transport: httpx.BaseTransport | None = None,  # noqa: ARG001 - boto3 has its own
+) -> "Bedrock":
+    """Return the provider for the account, bucket and role of the environment."""
+    given, role = settings.value(_BUCKET), settings.value(_ROLE)
+    if given is None or role is None:
+        raise ConfigError(f"{_BUCKET} or {_ROLE} is not set; Bedrock reads from the one with the rights of the other")
+    return Bedrock(clients(settings), _place(given), clock, role=role)
+
+
+def _place(uri: str) -> _Place:
+    found = _URI.fullmatch(uri)
+    if found is None:
+        raise ConfigError(f"{_BUCKET} is {uri!r}; give a bucket and a prefix, like s3://my-bucket/pairlog")
+    return _Place(found[1], found[2] or "")
+
+
+class Bedrock:
+    """Jobs on objects."""
+
+    def __init__(self, made: Clients, root: _Place, clock: Clock, *, role: str) -> None:
+        self.account = made.account
+        self._bedrock, self._s3 = made.bedrock, made.s3
+        self._root = root
+        self._clock = clock
+        self._role = role
+
+    def upload(self, submission: Submission) -> str:
+        """Write the lines to S3 under our key and return where they are."""
+        place = self._below(f"in/{submission.batch_key}.jsonl")
+        with tempfile.TemporaryFile() as file:
+            file.writelines(submission.chunks())
+
+            def put() -> None:
+                file.seek(0)
+                self._s3.put_object(Bucket=place.bucket, Key=place.key, Body=file, ContentLength=submission.size)
+
+            self._asked(f"PUT {place.uri}", put)
+        return place.uri
+
+    def _asked(self, what: str, call: Callable[[], T]) -> T:
+        """Return what a call returns that does no harm when it is made twice."""
+
+        def once() -> T:
+            with translated(what):
+                return call()
+
+        return repeated(once, self._clock)
+
+    def create(self, submission: Submission, *, file_id: str | None) -> str:
+        """Create the job and return its ARN; the token makes one job of any number of calls."""
+        with translated("CreateModelInvocationJob", creates=True):
+            answer: dict[str, Any] = self._bedrock.create_model_invocation_job(  # as the library hands it over
+                jobName=submission.batch_key,
+                clientRequestToken=_token(submission.batch_key),
+                roleArn=self._role,
+                modelId=submission.judge.model,
+                modelInvocationType=invocation(submission.judge),
+                inputDataConfig={"s3InputDataConfig": {"s3Uri": file_id, "s3InputFormat": "JSONL"}},
+                outputDataConfig={"s3OutputDataConfig": {"s3Uri": self._below(f"out/{submission.batch_key}/").uri}},
+                timeoutDurationInHours=24,
+            )
+        arn = answer.get("jobArn")
+        if not isinstance(arn, str) or not arn:
+            raise OutcomeUnknownError("CreateModelInvocationJob answered without an ARN")
+        return arn
+
+    def find(self, batch_key: str, *, since: datetime) -> list[RemoteBatch]:
+        """Return the jobs named after our key."""
+        token = _token(batch_key)
+        jobs = self._jobs(nameContains=batch_key, submitTimeAfter=since - SKEW, maxResults=_PAGE)
+        return [
+            self._remote(job, batch_key)
+            for job in jobs
+            if token == job.client_request_token or job.job_name == batch_key
+        ]
+
+    def _jobs(self, **query: object) -> Iterator[_Job]:
+        seen: set[object] = {None}
+        more: dict[str, object] = {}
+        while True:
+            listed = functools.partial(self._bedrock.list_model_invocation_jobs, **query, **more)
+            answer: dict[str, Any] = self._asked("ListModelInvocationJobs", listed)  # as the library hands it over
+            yield from (_job(summary) for summary in answer.get("invocationJobSummaries", ()))
+            if answer.get("nextToken") in seen:
+                return
+            seen.add(answer["nextToken"])
+            more = {"nextToken": answer["nextToken"]}
+
+    def status(self, remote_id: str) -> RemoteBatch:
+        """Return the job as it is now."""
+        get = functools.partial(self._bedrock.get_model_invocation_job, jobIdentifier=remote_id)
+        job = _job(self._asked("GetModelInvocationJob", get))
+        return self._remote(job, job.job_name)
+
+    def _remote(self, job: _Job, batch_key: str | None) -> RemoteBatch:
+        status = job.status.lower()
+        end = _ENDS.get(status)
+        return RemoteBatch(
+            remote_id=job.job_arn,
+            status=status,
+            running=status not in {"submitted", "validating", "scheduled"},
+            end=end,
+            parts=self._parts(job) if end else {},
+            faults=(LineFault(line=None, reason=job.message[:300]),) if job.message and end == "failed" else (),
+            fault=fault_in(job.message or "") if end == "failed" else None,
+            batch_key=batch_key,
+            requests=job.total_record_count or None,
+            done=job.processed_record_count,
+            created_at=job.submit_time,
+        )
+
+    def _parts(self, job: _Job) -> dict[str, str]:
+        """Return every object with answers the job left under its prefix."""
+        config = job.output_data_config
+        folder = _place(config.s3.s3_uri) if config and config.s3 and config.s3.s3_uri else None
+        if folder is None:
+            return {}
+        places = [place.uri for place in self._objects(folder) if place.key.endswith(".jsonl.out")]
+        return {f"output{number}" if number else "output": uri for number, uri in enumerate(sorted(places))}
+
+    def _objects(self, folder: _Place) -> Iterator[_Place]:
+        more: dict[str, str] = {}
+        while True:
+            listed = functools.partial(self._s3.list_objects_v2, Bucket=folder.bucket, Prefix=f"{folder.key}/", **more)
+            answer: dict[str, Any] = self._asked(f"list {folder.uri}", listed)  # as the library hands it over
+            yield from (_Place(folder.bucket, found["Key"]) for found in answer.get("Contents", ()))
+            if not answer.get("IsTruncated") or not answer.get("NextContinuationToken"):
+                return
+            more = {"ContinuationToken": answer["NextContinuationToken"]}
+
+    def download(self, handle: str) -> Iterator[bytes]:
+        """Yield one object's bytes as they arrive."""
+        place = _place(handle)
+        with translated(f"GET {handle}"):
+            answer = self._s3.get_object(Bucket=place.bucket, Key=place.key)
+            yield from answer["Body"].iter_chunks(_BLOCK)
+
+    def cancel(self, remote_id: str) -> None:
+        """Ask Bedrock to stop; a job that has ended meanwhile is no error."""
+        try:
+            stop = functools.partial(self._bedrock.stop_model_invocation_job, jobIdentifier=remote_id)
+            self._asked("StopModelInvocationJob", stop)
+        except (RejectedError, UnavailableError) as error:
+            if "ConflictException" not in str(error) and "ValidationException" not in str(error):
+                raise
+
+    def discard(self, file_id: str) -> None:
+        """Delete an uploaded input; S3 does not mind one that is gone."""
+        place = _place(file_id)
+        self._asked(f"DELETE {file_id}", functools.partial(self._s3.delete_object, Bucket=place.bucket, Key=place.key))
+
+    def check(self) -> str:
+        """List the jobs, which is free."""
+        found = next(self._jobs(maxResults=1), None)
+        return "jobs can be listed" if found else "no jobs yet"
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._bedrock.close()
+        self._s3.close()
+
+    def _below(self, name: str) -> _Place:
+        return _Place(self._root.bucket, f"{self._root.key}/{name}" if self._root.key else name)
+
+
+def _token(batch_key: str) -> str:
+    return _NOT_IN_TOKENS.sub("-", batch_key).strip("-")
+
+
+def _job(answer: Mapping[str, object]) -> _Job:
+    try:
+        return msgspec.convert(answer, _Job)
+    except msgspec.ValidationError as error:
+        raise UnavailableError(f"the answer cannot be read: {error}") from error

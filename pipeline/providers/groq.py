@@ -1,0 +1,99 @@
+"""Groq: OpenAI's files and batches for chat completions, under a path of their own.
+
+Odd about it: the listing takes no cursor, so that it is read as it comes; thoughts come back only if asked for,
+in `message.reasoning`. Our key travels in `metadata`: the proof for an uncertain create is exact.
+Limits: 100 MB a batch after the SDK's text, 50,000 requests (not verified), 24 h (up to 7 days are offered).
+`GROQ_BASE_URL` is the bare address, as the SDK has it, or ends in `/openai/v1`.
+"""
+
+import functools
+from collections.abc import Mapping
+
+import httpx
+
+from pipeline.clock import Clock
+from pipeline.domain import Frame, Judge, Limits, Mode, Output
+from pipeline.errors import ConfigError
+from pipeline.providers import LiveCall
+from pipeline.providers._chat import decode_line, decode_live_line
+from pipeline.providers._compatible import (
+    Batch,
+    Dialect,
+    FilesAndBatches,
+    bearer,
+    check_plain,
+    compatible_body,
+    line_frame,
+    newest,
+    order,
+    remote_batch,
+)
+from pipeline.providers._http import Http, fingerprint
+from pipeline.settings import Settings
+
+MODES: tuple[Mode, ...] = ("batch", "live")
+KEYS = ("GROQ_API_KEY",)
+LIMITS = Limits(max_requests=50_000, max_bytes=100_000_000)
+
+_HOST = "https://api.groq.com"
+_PATH = "/openai/v1"
+_EFFORTS = {  # a model that is not listed is sent as it is (providers.md 7)
+    "openai/gpt-oss-120b": {"low", "medium", "high"},
+    "openai/gpt-oss-20b": {"low", "medium", "high"},
+    "qwen/qwen3.8-27b": {"none", "low", "medium", "high"},
+}
+
+
+def check_judge(judge: Judge) -> None:
+    """Raise ConfigError if Groq is known to refuse this judge."""
+    check_plain(judge)
+    efforts = _EFFORTS.get(judge.model)
+    if judge.reasoning != "default" and efforts is not None and judge.reasoning not in efforts:
+        known = ", ".join(sorted(efforts))
+        raise ConfigError(f"reasoning {judge.reasoning!r} is refused by {judge.model}; it takes {known}")
+
+
+def frame(judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:
+    """Return the request line with gaps for id and prompt."""
+    return line_frame(_body(judge, schema))
+
+
+def decode(line: bytes) -> Output:
+    """Return what one line of an output or error file says."""
+    return decode_line(line)
+
+
+def live_frame(judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:
+    """Return the body of one live call with a gap for the prompt."""
+    return Frame.of(_body(judge, schema))
+
+
+def live_call(settings: Settings, judge: Judge) -> LiveCall:  # noqa: ARG001 - every model has the same address
+    """Return where live calls go."""
+    return LiveCall(f"{_base(settings)}/chat/completions", bearer(settings.key(*KEYS)))
+
+
+def decode_live(line: bytes) -> Output:
+    """Return what one live answer says."""
+    return decode_live_line(line)
+
+
+def build(settings: Settings, clock: Clock, *, transport: httpx.BaseTransport | None = None) -> FilesAndBatches[Batch]:
+    """Return the provider for the key and address of the environment."""
+    base, key = _base(settings), settings.key(*KEYS)
+    http = Http(base, bearer(key), clock, transport=transport)
+    return FilesAndBatches(http, _DIALECT, account=fingerprint(key))
+
+
+def _base(settings: Settings) -> str:
+    return settings.address("GROQ_BASE_URL", _HOST).removesuffix(_PATH) + _PATH
+
+
+def _body(judge: Judge, schema: Mapping[str, object] | None) -> dict[str, object]:
+    body = compatible_body(judge, schema=schema, limit="max_completion_tokens")
+    return body | ({} if judge.reasoning in {"default", "none"} else {"include_reasoning": True})
+
+
+_DIALECT: Dialect[Batch] = Dialect(
+    kind=Batch, remote=remote_batch, order=order, listed=functools.partial(newest, page_size=None)
+)

@@ -1,0 +1,162 @@
+"""Mistral: files and batch jobs for chat completions.
+
+Odd about it: the job, not the line, names the model; statuses are upper case and its own (`TIMEOUT_EXCEEDED` is an
+expiry with partial answers); failures of lines are summed up as texts with counts; `message.content` may be a list
+with thoughts in it. The listing's filter for metadata may not be honoured, so that our key is matched here: exact.
+Limits: a million pending requests a workspace, 24 h as ordered; no size is documented, 200 MB is what others take.
+`MISTRAL_BASE_URL` may end in `/v1`; the SDK reads no variable of that kind.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+import httpx
+import msgspec
+
+from pipeline.clock import Clock
+from pipeline.domain import Frame, Judge, Limits, Mode, Output
+from pipeline.events import End, LineFault
+from pipeline.providers import LiveCall, RemoteBatch, Submission
+from pipeline.providers._chat import decode_line, decode_live_line
+from pipeline.providers._compatible import (
+    CHAT,
+    MOST_PAGES,
+    Dialect,
+    FilesAndBatches,
+    bearer,
+    check_plain,
+    compatible_body,
+    fault_in,
+    key_in,
+    line_frame,
+    moment,
+    parts,
+)
+from pipeline.providers._http import Http, fingerprint
+from pipeline.settings import Settings
+
+MODES: tuple[Mode, ...] = ("batch", "live")
+KEYS = ("MISTRAL_API_KEY",)
+LIMITS = Limits(max_requests=1_000_000, max_bytes=200_000_000)
+
+_BASE = "https://api.mistral.ai/v1"
+_PAGE = 100
+_ENDS: dict[str, End] = {
+    "success": "completed",
+    "failed": "failed",
+    "timeout_exceeded": "expired",
+    "cancelled": "cancelled",
+}
+
+
+class _Problem(msgspec.Struct):
+    message: str | None = None
+
+
+class _Job(msgspec.Struct):
+    id: str
+    status: str
+    created_at: float | str | None = None
+    metadata: dict[str, object] | None = None
+    errors: list[_Problem] | None = None
+    output_file: str | None = None
+    error_file: str | None = None
+    total_requests: int | None = None
+    completed_requests: int | None = None
+
+
+class _Page(msgspec.Struct):
+    data: list[_Job] | None = None
+    total: int | None = None
+
+
+def check_judge(judge: Judge) -> None:
+    """Raise ConfigError if Mistral is known to refuse this judge."""
+    check_plain(judge)
+
+
+def frame(judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:
+    """Return the request line with gaps for id and prompt; the model stands at the job."""
+    body = compatible_body(judge, schema=schema)
+    del body["model"]
+    return line_frame(body, url=None)
+
+
+def decode(line: bytes) -> Output:
+    """Return what one line of an output or error file says."""
+    return decode_line(line)
+
+
+def live_frame(judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:
+    """Return the body of one live call with a gap for the prompt."""
+    return Frame.of(compatible_body(judge, schema=schema))
+
+
+def live_call(settings: Settings, judge: Judge) -> LiveCall:  # noqa: ARG001 - every model has the same address
+    """Return where live calls go."""
+    return LiveCall(f"{_base(settings)}/chat/completions", bearer(settings.key(*KEYS)))
+
+
+def decode_live(line: bytes) -> Output:
+    """Return what one live answer says."""
+    return decode_live_line(line)
+
+
+def build(settings: Settings, clock: Clock, *, transport: httpx.BaseTransport | None = None) -> FilesAndBatches[_Job]:
+    """Return the provider for the key and address of the environment."""
+    base, key = _base(settings), settings.key(*KEYS)
+    http = Http(base, bearer(key), clock, transport=transport)
+    return FilesAndBatches(http, _DIALECT, account=fingerprint(key))
+
+
+def _base(settings: Settings) -> str:
+    return settings.address("MISTRAL_BASE_URL", _BASE).removesuffix("/v1") + "/v1"
+
+
+def _order(submission: Submission, file_id: str | None) -> Mapping[str, object]:
+    return {
+        "input_files": [file_id],
+        "endpoint": CHAT,
+        "model": submission.judge.model,
+        "metadata": {"batch_key": submission.batch_key, **submission.labels},
+        "timeout_hours": 24,
+    }
+
+
+def _listed(http: Http, since: datetime) -> Iterator[RemoteBatch]:
+    """Yield the jobs created after a moment, newest first."""
+    seen: set[str] = set()
+    for number in range(MOST_PAGES):
+        query: dict[str, str | int] = {
+            "page": number,
+            "page_size": _PAGE,
+            "created_after": since.isoformat(),
+            "order_by": "-created",
+        }
+        page = http.get("/batch/jobs", _Page, params=query)
+        new = [job for job in page.data or [] if job.id not in seen]
+        yield from map(_remote, new)
+        seen.update(job.id for job in new)
+        if not new or (page.total is not None and len(seen) >= page.total):
+            return
+
+
+def _remote(job: _Job) -> RemoteBatch:
+    status = job.status.lower()
+    messages = [(problem.message or "failed without a reason")[:300] for problem in job.errors or []]
+    return RemoteBatch(
+        remote_id=job.id,
+        status=status,
+        running=status != "queued",
+        end=_ENDS.get(status),
+        parts=parts(output=job.output_file, error=job.error_file),
+        faults=tuple(LineFault(line=None, reason=message) for message in messages) if status == "failed" else (),
+        fault=fault_in(" ".join(messages)) if status == "failed" else None,
+        batch_key=key_in(job.metadata),
+        requests=job.total_requests or None,
+        done=job.completed_requests or 0,
+        created_at=moment(job.created_at),
+    )
+
+
+_DIALECT: Dialect[_Job] = Dialect(kind=_Job, remote=_remote, order=_order, listed=_listed, batches="/batch/jobs")

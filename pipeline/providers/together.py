@@ -1,0 +1,241 @@
+"""Together: files and batches for chat completions, with an upload and objects of its own.
+
+Odd about it: the upload is signed (announce, put elsewhere without our key, have it read); identical bytes are kept
+once, under the name they came with first; create wraps the job, the listing is a bare array without pages; statuses
+are upper case, a failure is one text; a line's error stands alone, without a status; there are no counts.
+A batch carries no key of ours: it is found by its input file, whose name is our key. Two attempts at one batch have the
+same bytes and therefore would share a file; that is why a file left by an earlier attempt is deleted and sent anew
+under the new key. Nothing is lost by that: attempts of one batch are never open together.
+Limits: 50,000 requests and 100 MB a batch, 24 h at best. Live calls have a host of their own unless
+`TOGETHER_BASE_URL` is set, with or without `/v1`.
+"""
+
+import functools
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+import httpx
+import msgspec
+
+from pipeline.clock import Clock
+from pipeline.domain import Frame, Judge, Limits, Mode, Output
+from pipeline.errors import AccountError, RejectedError, UnavailableError
+from pipeline.events import End, LineFault
+from pipeline.providers import LiveCall, RemoteBatch, Submission
+from pipeline.providers._chat import decode_line, decode_live_line
+from pipeline.providers._compatible import (
+    CHAT,
+    Dialect,
+    FilesAndBatches,
+    bearer,
+    check_plain,
+    compatible_body,
+    fault_in,
+    line_frame,
+    moment,
+    parts,
+    sent_again,
+)
+from pipeline.providers._http import Body, Http, Reply, decoded, fingerprint
+from pipeline.settings import Settings
+
+MODES: tuple[Mode, ...] = ("batch", "live")
+KEYS = ("TOGETHER_API_KEY",)
+LIMITS = Limits(max_requests=50_000, max_bytes=100_000_000)
+
+_BASE = "https://api.together.ai/v1"
+_LIVE_BASE = "https://api-inference.together.ai/v1"
+_LINE = re.compile(r"\bline (\d{1,7})\b")
+_ENDS: dict[str, End] = {
+    "completed": "completed",
+    "failed": "failed",
+    "expired": "expired",
+    "cancelled": "cancelled",
+}
+
+
+class _File(msgspec.Struct):
+    id: str
+    filename: str | None = None
+
+
+class _Files(msgspec.Struct):
+    data: list[_File]
+
+
+class _Taken(msgspec.Struct):
+    file_id: str
+
+
+class _Job(msgspec.Struct):
+    id: str
+    status: str
+    created_at: float | str | None = None
+    input_file_id: str | None = None
+    output_file_id: str | None = None
+    error_file_id: str | None = None
+    error: object = None
+
+
+class _Created(msgspec.Struct):
+    id: str | None = None
+
+
+class _Wrapped(_Created):
+    """The answer to a create call: wrapped as documented, or bare as everywhere else."""
+
+    job: _Created | None = None
+
+
+def check_judge(judge: Judge) -> None:
+    """Raise ConfigError if Together is known to refuse this judge."""
+    check_plain(judge)
+
+
+def frame(judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:
+    """Return the request line with gaps for id and prompt."""
+    return line_frame(_body(judge, schema), url=None)
+
+
+def decode(line: bytes) -> Output:
+    """Return what one line of an output or error file says."""
+    return sent_again(decode_line(line))
+
+
+def live_frame(judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:
+    """Return the body of one live call with a gap for the prompt."""
+    return Frame.of(_body(judge, schema))
+
+
+def live_call(settings: Settings, judge: Judge) -> LiveCall:  # noqa: ARG001 - every model has the same address
+    """Return where live calls go."""
+    return LiveCall(f"{_base(settings, _LIVE_BASE)}/chat/completions", bearer(settings.key(*KEYS)))
+
+
+def decode_live(line: bytes) -> Output:
+    """Return what one live answer says."""
+    return decode_live_line(line)
+
+
+def build(settings: Settings, clock: Clock, *, transport: httpx.BaseTransport | None = None) -> FilesAndBatches[_Job]:
+    """Return the provider for the key and address of the environment."""
+    base, key = _base(settings, _BASE), settings.key(*KEYS)
+    http = Http(base, bearer(key), clock, transport=transport)
+    dialect: Dialect[_Job] = Dialect(
+        kind=_Job,
+        remote=_remote,
+        order=_order,
+        listed=functools.partial(_listed, {}),
+        created=_created,
+        upload=_upload,
+    )
+    return FilesAndBatches(http, dialect, account=fingerprint(key))
+
+
+def _base(settings: Settings, default: str) -> str:
+    return settings.address("TOGETHER_BASE_URL", default).removesuffix("/v1") + "/v1"
+
+
+def _body(judge: Judge, schema: Mapping[str, object] | None) -> dict[str, object]:
+    body = compatible_body(judge, schema=schema)
+    if judge.reasoning == "none":
+        del body["reasoning_effort"]
+        body["reasoning"] = {"enabled": False}
+    return body
+
+
+def _upload(http: Http, submission: Submission) -> str:
+    """Upload the lines under our key and return the file's id."""
+    fields = {
+        "purpose": "batch-api",
+        "file_name": _name(submission.batch_key),
+        "file_type": "jsonl",
+        "checksum": _checksum(submission),
+    }
+    reply = http.form("/files", fields=fields, expected={302, 409})
+    if reply.status == 409:
+        taken = _taken(reply)
+        if _name_of(http, taken) == _name(submission.batch_key):
+            return taken
+        http.delete(f"/files/{taken}")
+        reply = http.form("/files", fields=fields, expected={302, 409})
+    if reply.status == 409:
+        raise AccountError(
+            f"Together keeps these lines as {_taken(reply)} under another name; delete that file there",
+            code="file_exists",
+        )
+    return _put(http, submission, reply)
+
+
+def _put(http: Http, submission: Submission, reply: Reply) -> str:
+    """Put the bytes where Together wants them, have them read, and return the file's id."""
+    file_id, location = reply.headers.get("x-together-file-id"), reply.headers.get("location")
+    if not file_id or not location:
+        raise UnavailableError(f"POST /files answered {reply.status} without a file id and a place to put it")
+    http.put_signed(location, Body(size=submission.size, chunks=submission.chunks))
+    return http.post(f"/files/{file_id}/preprocess", _File).id
+
+
+def _name_of(http: Http, file_id: str) -> str | None:
+    try:
+        return http.get(f"/files/{file_id}", _File).filename
+    except RejectedError as error:
+        if error.status not in {404, 410}:
+            raise
+        return None
+
+
+def _name(batch_key: str) -> str:
+    return f"{batch_key}.jsonl"
+
+
+def _checksum(submission: Submission) -> str:
+    made = hashlib.sha256()
+    for chunk in submission.chunks():
+        made.update(chunk)
+    return made.hexdigest()
+
+
+def _taken(reply: Reply) -> str:
+    try:
+        return msgspec.json.decode(reply.body, type=_Taken).file_id
+    except msgspec.DecodeError as error:
+        raise UnavailableError(f"POST /files answered 409 without the file's id: {error}") from error
+
+
+def _order(submission: Submission, file_id: str | None) -> Mapping[str, object]:
+    return {"endpoint": CHAT, "input_file_id": file_id, "model_id": submission.judge.model}
+
+
+def _created(answer: bytes) -> str | None:
+    wrapped = decoded(answer, _Wrapped)
+    return wrapped.job.id if wrapped.job else wrapped.id
+
+
+def _listed(names: dict[str, str], http: Http, since: datetime) -> Iterator[RemoteBatch]:  # noqa: ARG001 - no pages
+    """Yield every batch with the key its input file is named after.
+
+    `names` remembers files across calls: a batch is looked for once more after its file was deleted.
+    """
+    names.update((file.id, file.filename or "") for file in http.get("/files", _Files).data)
+    for job in http.get("/batches", list[_Job]):
+        name = names.get(job.input_file_id or "", "")
+        yield msgspec.structs.replace(_remote(job), batch_key=name.removesuffix(".jsonl") or None)
+
+
+def _remote(job: _Job) -> RemoteBatch:
+    status = job.status.lower()
+    said = str(job.error)[:300] if job.error else ""
+    named = _LINE.search(said)
+    return RemoteBatch(
+        remote_id=job.id,
+        status=status,
+        running=status != "validating",
+        end=_ENDS.get(status),
+        parts=parts(output=job.output_file_id, error=job.error_file_id),
+        faults=(LineFault(line=int(named[1]) if named else None, reason=said),) if said else (),
+        fault=fault_in(said) if status == "failed" and not named else None,
+        created_at=moment(job.created_at),
+    )

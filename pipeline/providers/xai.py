@@ -1,0 +1,261 @@
+"""xAI: an uploaded file, then a batch named after our key, with a wire of its own.
+
+Odd about it: a batch has no status, only counts: it is done when it has requests and none is pending. `cancel_time`
+says that it was cancelled, with `cancel_by_xai_message` that xAI refused it. Results come in pages of JSON, not as a
+file; each is wrapped in one key named after its endpoint. Reasoning is counted beside the completion and added here.
+Times may be bare dates. Our key is the batch's `name`: the proof for an uncertain create is exact.
+Limits: none is documented; those of OpenAI are kept.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import TypeVar
+
+import httpx
+import msgspec
+
+from pipeline.clock import Clock
+from pipeline.domain import Frame, Judge, Limits, Mode, Output
+from pipeline.errors import OutcomeUnknownError
+from pipeline.events import End, LineFault
+from pipeline.providers import RemoteBatch, Submission
+from pipeline.providers._chat import decode_live_line
+from pipeline.providers._compatible import (
+    MOST_PAGES,
+    bearer,
+    check_models,
+    check_plain,
+    compatible_body,
+    fault_in,
+    line_frame,
+    moment,
+    upload_form,
+)
+from pipeline.providers._http import Http, decoded, fingerprint
+from pipeline.settings import Secret, Settings
+
+MODES: tuple[Mode, ...] = ("batch",)
+KEYS = ("XAI_API_KEY",)
+LIMITS = Limits(max_requests=50_000, max_bytes=200_000_000)
+
+_BASE = "https://api.x.ai/v1"
+_PAGE = 100
+_SENT_AGAIN = frozenset({4, 8, 10, 13, 14})  # deadline, exhausted, aborted, internal, unavailable: gRPC's numbers
+_CANCELLED = 1
+
+
+class _State(msgspec.Struct):
+    num_requests: int = 0
+    num_pending: int = 0
+
+
+class _Batch(msgspec.Struct):
+    batch_id: str
+    name: str | None = None
+    create_time: str | None = None
+    cancel_time: str | None = None
+    cancel_by_xai_message: str | None = None
+    state: _State | None = None
+
+
+class _Created(msgspec.Struct):
+    batch_id: str | None = None
+
+
+class _Paged(msgspec.Struct):
+    pagination_token: str | None = None
+
+
+class _Batches(_Paged):
+    batches: list[_Batch] | None = None
+
+
+class _Results(_Paged):
+    results: list[msgspec.Raw] | None = None
+
+
+P = TypeVar("P", bound=_Paged)
+
+
+class _Error(msgspec.Struct):
+    code: int | str | None = None
+    message: str | None = None
+
+
+class _Result(msgspec.Struct):
+    response: dict[str, msgspec.Raw] | None = None
+    error: _Error | str | None = None
+
+
+class _Line(msgspec.Struct):
+    batch_request_id: str
+    batch_result: _Result
+
+
+class _Details(msgspec.Struct):
+    reasoning_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    total_tokens: int | None = None
+    completion_tokens_details: _Details | None = None
+
+
+class _Body(msgspec.Struct):
+    usage: _Usage | None = None
+
+
+class _Answer(msgspec.Struct):
+    request_id: str
+    status: int
+    body: msgspec.Raw
+
+
+_lines = msgspec.json.Decoder(_Line)
+_bodies = msgspec.json.Decoder(_Body)
+
+
+def check_judge(judge: Judge) -> None:
+    """Raise ConfigError if xAI is known to refuse this judge."""
+    check_plain(judge)
+
+
+def frame(judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:
+    """Return the request line with gaps for id and prompt."""
+    return line_frame(compatible_body(judge, schema=schema, limit="max_completion_tokens"))
+
+
+def decode(line: bytes) -> Output:
+    """Return what one result says."""
+    row = _lines.decode(line)
+    if not row.batch_result.response:
+        return _failed(row.batch_request_id, row.batch_result.error)
+    body = next(iter(row.batch_result.response.values()))
+    plain = decode_live_line(msgspec.json.encode(_Answer(request_id=row.batch_request_id, status=200, body=body)))
+    return _with_reasoning(plain, _bodies.decode(body).usage)
+
+
+def _failed(request_id: str, error: _Error | str | None) -> Output:
+    code = error.code if isinstance(error, _Error) else None
+    message = error.message if isinstance(error, _Error) else error
+    reason = ": ".join(str(part)[:200] for part in (code, message) if part is not None) or "no_response"
+    if code == _CANCELLED:
+        return Output(request_id=request_id, status="cancelled", reason=reason)
+    return Output(request_id=request_id, status="errored", reason=reason, again=code in _SENT_AGAIN)
+
+
+def _with_reasoning(output: Output, usage: _Usage | None) -> Output:
+    """Return the output with reasoning counted as output, where the sum shows that it was counted beside it."""
+    thought = usage.completion_tokens_details.reasoning_tokens if usage and usage.completion_tokens_details else None
+    if usage is None or not thought or usage.completion_tokens is None:
+        return output
+    both = usage.completion_tokens + thought
+    if usage.total_tokens != (usage.prompt_tokens or 0) + both:
+        return output
+    return msgspec.structs.replace(output, tokens=msgspec.structs.replace(output.tokens, output=both))
+
+
+def build(settings: Settings, clock: Clock, *, transport: httpx.BaseTransport | None = None) -> "XAI":
+    """Return the provider for the key and address of the environment."""
+    base = settings.address("XAI_BASE_URL", _BASE).removesuffix("/v1") + "/v1"
+    return XAI(base, settings.key(*KEYS), clock, transport=transport)
+
+
+class XAI:
+    """Batches that are counts."""
+
+    def __init__(self, base: str, key: Secret, clock: Clock, *, transport: httpx.BaseTransport | None = None) -> None:
+        self.account = fingerprint(key)
+        self._http = Http(base, bearer(key), clock, transport=transport)
+
+    def upload(self, submission: Submission) -> str:
+        """Upload the lines as a file named after our key and return its id."""
+        return upload_form(self._http, submission)
+
+    def create(self, submission: Submission, *, file_id: str | None) -> str:
+        """Create the batch, once, and return xAI's id."""
+        answer = self._http.post_once("/batches", json={"name": submission.batch_key, "input_file_id": file_id})
+        remote_id = decoded(answer, _Created).batch_id
+        if not remote_id:
+            raise OutcomeUnknownError("POST /batches answered without an id")
+        return remote_id
+
+    def find(self, batch_key: str, *, since: datetime) -> list[RemoteBatch]:  # noqa: ARG002 - times may be bare dates
+        """Return the batches named after our key."""
+        pages = self._pages("/batches", _Batches)
+        return [_remote(batch) for page in pages for batch in page.batches or [] if batch.name == batch_key]
+
+    def status(self, remote_id: str) -> RemoteBatch:
+        """Return the batch as it is now."""
+        return _remote(self._http.get(f"/batches/{remote_id}", _Batch))
+
+    def download(self, handle: str) -> Iterator[bytes]:
+        """Yield the results of a batch, a line each, as they came."""
+        for page in self._pages(f"/batches/{handle}/results", _Results):
+            yield from (_one_line(bytes(result)) for result in page.results or [])
+
+    def _pages(self, path: str, kind: type[P]) -> Iterator[P]:
+        """Yield every page; a token that was seen before ends it."""
+        seen: set[str | None] = {None}
+        query: dict[str, str | int] = {"limit": _PAGE}
+        for _ in range(MOST_PAGES):
+            page = self._http.get(path, kind, params=query)
+            yield page
+            if (page.pagination_token or None) in seen:
+                return
+            seen.add(page.pagination_token)
+            query["pagination_token"] = page.pagination_token or ""
+
+    def cancel(self, remote_id: str) -> None:
+        """Ask xAI to stop; a batch that has ended meanwhile is no error."""
+        self._http.stop(f"/batches/{remote_id}:cancel")
+
+    def discard(self, file_id: str) -> None:
+        """Delete an uploaded file."""
+        self._http.delete(f"/files/{file_id}")
+
+    def check(self) -> str:
+        """List the models, which is free."""
+        return check_models(self._http)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._http.close()
+
+
+def _one_line(result: bytes) -> bytes:
+    """Return the result with a line end; white space between its members goes only if it would break the line."""
+    return (msgspec.json.format(result, indent=-1) if b"\n" in result else result) + b"\n"
+
+
+def _remote(batch: _Batch) -> RemoteBatch:
+    state = batch.state or _State()
+    status, end = _standing(batch, state)
+    refusal = batch.cancel_by_xai_message
+    return RemoteBatch(
+        remote_id=batch.batch_id,
+        status=status,
+        running=status != "reading",
+        end=end,
+        parts={"results": batch.batch_id} if end and state.num_requests > 0 else {},
+        faults=(LineFault(line=None, reason=refusal[:300]),) if refusal else (),
+        fault=fault_in(refusal) if refusal else None,
+        batch_key=batch.name,
+        requests=state.num_requests or None,
+        done=state.num_requests - state.num_pending,
+        created_at=moment(batch.create_time),
+    )
+
+
+def _standing(batch: _Batch, state: _State) -> tuple[str, End | None]:
+    """Return a word for how the batch stands, and its end once nothing is pending."""
+    if batch.cancel_by_xai_message:
+        return "rejected", "failed"
+    settled = state.num_pending == 0
+    if batch.cancel_time:
+        return ("cancelled", "cancelled") if settled else ("cancelling", None)
+    if state.num_requests == 0:
+        return "reading", None
+    return ("done", "completed") if settled else ("running", None)

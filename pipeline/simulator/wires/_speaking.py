@@ -1,0 +1,129 @@
+"""What every route of any wire does first: check the key, meet the faults; and what all wires write into the ledger."""
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from pipeline.ids import digest
+from pipeline.simulator.calls import Answered, Call, answer
+from pipeline.simulator.engine import Engine
+from pipeline.simulator.files import StoredFile
+from pipeline.simulator.ledger import CreateReceived, FileAction, FileTouched
+
+Handler = Callable[[Request], Awaitable[Response]]
+Seen = Callable[[Request, Answered], None]
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a call or a request is refused: an HTTP status, the provider's word for the kind, and a sentence."""
+
+    status: int
+    kind: str
+    message: str
+
+
+class RefusedError(Exception):
+    """Ends a handler with a refusal."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.message)
+        self.problem = problem
+
+
+class Manner(Protocol):
+    """How one provider takes keys and words refusals."""
+
+    def key(self, request: Request) -> str:
+        """Return the key of a call, empty if it has none."""
+        ...
+
+    def key_problem(self, request: Request, accepted: tuple[str, ...]) -> Problem | None:
+        """Return why the call is refused before anything else is read, if it is."""
+        ...
+
+    def struck(self, status: int, *, quota: bool) -> Problem:
+        """Return what the provider says when a fault makes it answer with this status."""
+        ...
+
+    def refusal(self, problem: Problem, *, mark: str) -> Response:
+        """Return the answer that says so."""
+        ...
+
+
+class Speaker:
+    """Makes routes of handlers, and ledger entries of calls, for one wire."""
+
+    def __init__(self, engine: Engine, wire: str, manner: Manner) -> None:
+        self.engine = engine
+        self.wire = wire
+        self._manner = manner
+
+    def route(self, path: str, call: str, handler: Handler, *, method: str = "GET", seen: Seen | None = None) -> Route:
+        """Return a route that checks the key, meets the faults of `call`, and only then asks the handler."""
+
+        async def endpoint(request: Request) -> Response:
+            return await self._speak(request, call, handler, seen)
+
+        return Route(path, endpoint, methods=[method], name=f"{method} {path}")
+
+    async def _speak(self, request: Request, call: str, handler: Handler, seen: Seen | None) -> Response:
+        async def act() -> Response:
+            try:
+                return await handler(request)
+            except RefusedError as error:
+                return self._refusal(error.problem)
+
+        def tell(answered: Answered) -> None:
+            if seen is not None:
+                seen(request, answered)
+
+        def refuse(status: int, *, quota: bool) -> Response:
+            return self._refusal(self._manner.struck(status, quota=quota))
+
+        problem = self._manner.key_problem(request, self.engine.settings.api_keys)
+        if problem is not None:
+            tell(Answered(status=problem.status, fault=None, applied=False))
+            return self._refusal(problem)
+        return await answer(self.engine, Call(name=call, request=request, act=act, refuse=refuse, seen=tell))
+
+    def _refusal(self, problem: Problem) -> Response:
+        return self._manner.refusal(problem, mark=self.engine.clock.nonce())
+
+    def record_create(self, request: Request, answered: Answered) -> None:
+        """Write down a call to create a batch; handlers leave what they know of it in `request.state`."""
+        state = request.state
+        self.engine.ledger.record(
+            CreateReceived(
+                at=self.engine.now(),
+                wire=self.wire,
+                account=digest(self._manner.key(request).encode())[:12],
+                input_file_id=getattr(state, "input_file_id", None),
+                metadata=getattr(state, "metadata", None),
+                outcome="applied" if answered.applied else "refused",
+                status=answered.status,
+                batch_id=getattr(state, "batch_id", None) if answered.applied else None,
+                fault=answered.fault,
+            )
+        )
+
+    def record_file(self, file: StoredFile, action: FileAction, size: int) -> None:
+        """Write down what was done to a file."""
+        self.engine.ledger.record(
+            FileTouched(
+                at=self.engine.now(),
+                wire=self.wire,
+                file_id=file.file_id,
+                action=action,
+                filename=file.filename,
+                bytes=size,
+            )
+        )
+
+
+def json_answer(value: object, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Return a JSON answer."""
+    return Response(msgspec.json.encode(value), status_code=status, headers=headers, media_type="application/json")

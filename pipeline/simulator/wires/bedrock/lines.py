@@ -1,0 +1,142 @@
+"""The lines of Bedrock's jobs: Anthropic's words for Claude, those of Converse for all others."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from pipeline.simulator.documents import JsonObject, JsonValue
+from pipeline.simulator.engine import Engine
+from pipeline.simulator.jobs import Job, LineProblem
+from pipeline.simulator.judge import Ask, Reply
+from pipeline.simulator.running import Checked, Executed
+
+_CLAUDE_STOPS = {"stop": "end_turn", "length": "max_tokens", "refusal": "refusal", "filter": "refusal"}
+_CONVERSE_STOPS = {
+    "stop": "end_turn", "length": "max_tokens", "refusal": "end_turn", "filter": "content_filtered",
+}  # fmt: skip
+_VERSION = "bedrock-2023-05-31"
+
+
+class _Line(msgspec.Struct, frozen=True, rename="camel"):
+    record_id: str
+    model_input: JsonObject
+    model_id: str = ""
+
+
+_lines = msgspec.json.Decoder(_Line)
+_encoder = msgspec.json.Encoder()
+
+
+class BedrockLines:
+    """Reads and writes Bedrock's lines."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def check(self, job: Job, path: Path) -> Checked:
+        """Return where the lines lie, or why the whole job fails; the model is written into the job's own copy."""
+        named, offsets, problems, at = path.with_suffix(".named"), [], [], 0
+        with path.open("rb") as source, named.open("wb") as target:
+            for number, line in enumerate(source, 1):
+                problem, written = _checked(line, job.order.model or "")
+                if problem is not None:
+                    problems.append(LineProblem(code="ValidationException", message=problem, line=number))
+                offsets.append(at)
+                at += target.write(written)
+        named.replace(path)
+        if not offsets:
+            problems.append(LineProblem(code="ValidationException", message="The input has no records."))
+        return Checked(problems=tuple(problems[:100])) if problems else Checked(offsets=offsets, model=job.order.model)
+
+    def execute(self, line: bytes, *, mark: str, twist: str | None) -> Executed:
+        """Return what becomes of the request."""
+        asked = _lines.decode(line)
+        is_claude = "anthropic." in asked.model_id
+        problem = _problem(asked.model_input, is_claude=is_claude)
+        if problem is not None:
+            return self._refused(asked, 400, problem)
+        reply = self._engine.judge.reply(_ask(asked), twist)
+        if reply.stop == "failed":
+            return self._refused(asked, 500, "The model failed.")
+        output = _message(asked.model_id, reply, mark) if is_claude else _conversed(reply)
+        row = {"recordId": asked.record_id, "modelInput": asked.model_input, "modelOutput": output}
+        made = _encoder.encode(row)
+        return Executed(custom_id=asked.record_id, model=asked.model_id, ok=True, line=made, reply=reply)
+
+    def _refused(self, asked: _Line, status: int, message: str) -> Executed:
+        made = _failed(asked, status, message)
+        return Executed(custom_id=asked.record_id, model=asked.model_id, ok=False, line=made, reply=None)
+
+    def failed(self, line: bytes, *, mark: str, status: int) -> bytes:  # noqa: ARG002 - as `Lines` has it
+        """Return the line of a request that met this HTTP status."""
+        return _failed(_lines.decode(line), status, "The simulator was told to refuse it.")
+
+    def unanswered(self, line: bytes, *, mark: str, why: Literal["expired", "cancelled"]) -> bytes | None:  # noqa: ARG002 - as `Lines` has it
+        """Return nothing: requests a job did not get to have no line."""
+        return None
+
+
+def _checked(line: bytes, model: str) -> tuple[str | None, bytes]:
+    """Return what is wrong with a line, and the line with the model in it."""
+    try:
+        row = _lines.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return "a record must be a JSON object with recordId and modelInput", line
+    return None, _encoder.encode({"recordId": row.record_id, "modelInput": row.model_input, "modelId": model}) + b"\n"
+
+
+def _problem(given: JsonObject, *, is_claude: bool) -> str | None:
+    if not isinstance(given.get("messages"), list):
+        return "messages: Field required"
+    if is_claude and (given.get("anthropic_version") != _VERSION or not isinstance(given.get("max_tokens"), int)):
+        return f"anthropic_version must be {_VERSION} and max_tokens a number"
+    if not is_claude and ("max_tokens" in given or "anthropic_version" in given):
+        return "extraneous key: this model is asked in the words of Converse"
+    return None
+
+
+def _ask(asked: _Line) -> Ask:
+    given = asked.model_input
+    limit = given.get("max_tokens") or (given.get("inferenceConfig") or {}).get("maxTokens")
+    thinking = (given.get("thinking") or {}).get("type") in ("adaptive", "enabled")
+    effort = (given.get("output_config") or {}).get("effort", "low") if thinking else "none"
+    prompt = "\n".join(text for message in given["messages"] for text in _texts(message.get("content")))
+    return Ask(model=asked.model_id, prompt=prompt, effort=effort, max_output_tokens=limit)
+
+
+def _texts(content: JsonValue) -> Iterator[str]:
+    if isinstance(content, str):
+        yield content
+    else:
+        yield from (part["text"] for part in content or () if "text" in part)
+
+
+def _message(model: str, reply: Reply, mark: str) -> JsonObject:
+    thoughts = [{"type": "thinking", "thinking": reply.thoughts, "signature": "c2ltdWxhdGVk"}] if reply.thoughts else []
+    return {
+        "id": f"msg_bdrk_{mark}",
+        "type": "message",
+        "role": "assistant",
+        "model": model.partition("anthropic.")[2],
+        "content": [*thoughts, *([{"type": "text", "text": reply.text}] if reply.text else [])],
+        "stop_reason": _CLAUDE_STOPS[reply.stop],
+        "stop_sequence": None,
+        "usage": {"input_tokens": reply.input_tokens, "output_tokens": reply.output_tokens},
+    }
+
+
+def _conversed(reply: Reply) -> JsonObject:
+    total = reply.input_tokens + reply.output_tokens
+    return {
+        "output": {"message": {"role": "assistant", "content": [{"text": reply.text}]}},
+        "stopReason": _CONVERSE_STOPS[reply.stop],
+        "usage": {"inputTokens": reply.input_tokens, "outputTokens": reply.output_tokens, "totalTokens": total},
+        "metrics": {"latencyMs": 400},
+    }
+
+
+def _failed(asked: _Line, status: int, message: str) -> bytes:
+    error = {"errorCode": status, "errorMessage": message}
+    return _encoder.encode({"recordId": asked.record_id, "modelInput": asked.model_input, "error": error})

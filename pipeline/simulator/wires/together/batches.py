@@ -1,0 +1,156 @@
+"""Together's batch routes: create, look up, list, cancel."""
+
+from datetime import UTC, datetime
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from pipeline.simulator.calls import Answered
+from pipeline.simulator.documents import JsonObject
+from pipeline.simulator.engine import Engine
+from pipeline.simulator.jobs import Job, Order, Phase
+from pipeline.simulator.ledger import CreateReceived
+from pipeline.simulator.wires.openai.speaking import Problem, RefusedError, Speaker, account_of, decoded
+
+WIRE = "together"
+_ENDPOINT = "/v1/chat/completions"
+_FIELDS = frozenset(("endpoint", "input_file_id", "completion_window", "model_id", "priority"))
+_STATUSES: dict[Phase, str] = {
+    "validating": "VALIDATING",
+    "in_progress": "IN_PROGRESS",
+    "finalizing": "IN_PROGRESS",
+    "completed": "COMPLETED",
+    "failed": "FAILED",
+    "expired": "EXPIRED",
+    "cancelling": "IN_PROGRESS",
+    "cancelled": "CANCELLED",
+}
+
+
+class Jobs:
+    """The routes under `/batches`."""
+
+    def __init__(self, engine: Engine, speaker: Speaker) -> None:
+        self._engine = engine
+        self._speaker = speaker
+
+    def routes(self, prefix: str) -> list[Route]:
+        """Return the routes."""
+        route, path = self._speaker.route, f"{prefix}/batches"
+        return [
+            route(path, "create", self._create, method="POST", seen=self._record_create),
+            route(path, "list", self._list),
+            route(f"{path}/{{batch_id}}", "poll", self._retrieve),
+            route(f"{path}/{{batch_id}}/cancel", "cancel", self._cancel, method="POST"),
+        ]
+
+    async def _create(self, request: Request) -> Response:
+        body = decoded(request.state.body)
+        if set(body) - _FIELDS or body.get("endpoint") != _ENDPOINT:
+            raise RefusedError(
+                Problem(message=f"invalid request: endpoint must be {_ENDPOINT}, fields {sorted(_FIELDS)}")
+            )
+        file = self._engine.files.get(str(body.get("input_file_id")), wire=WIRE)
+        if file is None:
+            raise RefusedError(Problem(message="input file not found", status=404))
+        order = Order(wire=WIRE, input_file_id=file.file_id, endpoint=_ENDPOINT, metadata=None, completion_window="24h")
+        request.state.batch_id = batch_id = _uuid(self._engine.clock.nonce())
+        job = self._engine.create_job(order, batch_id=batch_id, delay=getattr(request.state, "delay", 0.0))
+        return self._speaker.json({"job": self._rendered(job), "warning": None}, 201)
+
+    def _record_create(self, request: Request, answered: Answered) -> None:
+        self._engine.ledger.record(
+            CreateReceived(
+                at=self._engine.now(),
+                wire=WIRE,
+                account=account_of(request),
+                input_file_id=_as_asked(request.state.body).input_file_id,
+                metadata=None,
+                outcome="applied" if answered.applied else "refused",
+                status=answered.status,
+                batch_id=getattr(request.state, "batch_id", None) if answered.applied else None,
+                fault=answered.fault,
+            )
+        )
+
+    async def _retrieve(self, request: Request) -> Response:
+        job = self._found(request)
+        await run_in_threadpool(self._engine.poll, [job])
+        return self._speaker.json(self._rendered(job))
+
+    async def _list(self, request: Request) -> Response:  # noqa: ARG002 - a route takes the request
+        jobs = self._engine.listed_jobs(wire=WIRE)
+        await run_in_threadpool(self._engine.poll, jobs)
+        return self._speaker.json([self._rendered(job) for job in jobs])
+
+    async def _cancel(self, request: Request) -> Response:
+        job = self._found(request)
+        if not await run_in_threadpool(self._engine.cancel, job):
+            raise RefusedError(Problem(message=f"batch is {_STATUSES[job.phase]} and cannot be cancelled"))
+        return self._speaker.json(self._rendered(job))
+
+    def _found(self, request: Request) -> Job:
+        job = self._engine.job(request.path_params["batch_id"], wire=WIRE)
+        if job is None:
+            raise RefusedError(Problem(message="batch not found", status=404))
+        return job
+
+    def _rendered(self, job: Job) -> JsonObject:
+        file = self._engine.files.get(job.order.input_file_id, wire=WIRE)
+        with self._engine.lock:
+            return _job(job, size=file.bytes if file else 0, window=self._engine.settings.window_seconds)
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    input_file_id: str | None = None
+
+
+def _as_asked(body: bytes) -> _Asked:
+    """Return what the ledger notes of a create call, also of one that is refused."""
+    try:
+        return msgspec.json.decode(body, type=_Asked)
+    except msgspec.MsgspecError:
+        return _Asked()
+
+
+def _uuid(name: str) -> str:
+    return f"{name[:8]}-{name[8:12]}-4{name[13:16]}-8{name[17:20]}-{name[20:32]}"
+
+
+def _job(job: Job, *, size: int, window: float) -> JsonObject:
+    counts = job.counts
+    done = counts.completed + counts.failed
+    shown: JsonObject = {
+        "id": job.batch_id,
+        "user_id": "user_simulated",
+        "input_file_id": job.order.input_file_id,
+        "file_size_bytes": size,
+        "status": _STATUSES[job.phase],
+        "job_deadline": _text(job.created_at + window),
+        "created_at": _text(job.created_at),
+        "endpoint": job.order.endpoint,
+        "progress": 100.0 * done / counts.total if counts.total else 0.0,
+        "model_id": job.model,
+    }
+    if job.is_ended:
+        shown |= {
+            "output_file_id": job.output_file_id,
+            "error_file_id": job.error_file_id,
+            "completed_at": _text(job.at[job.phase]),
+            "error": _error(job),
+        }
+    return shown
+
+
+def _error(job: Job) -> str | None:
+    problem = next(iter(job.problems), None)
+    if problem is None:
+        return None
+    return problem.message if problem.line is None else f"validation failed: line {problem.line}: {problem.message}"
+
+
+def _text(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
