@@ -5,13 +5,21 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: demo test lint format lock clean
+.PHONY: demo test crash bench lint format lock clean
 
 demo: $(READY)
 	$(BIN)/pairlog demo
 
 test: $(READY)
 	$(PYTEST) -n auto --dist worksteal -m "not slow"
+
+# The whole crash matrix, pairs of crashes, and thousands of simulated histories: some ten minutes.
+crash: $(READY)
+	PAIRLOG_SIMULATIONS=4000 $(PYTEST) -n auto --dist worksteal -m "slow or not slow" tests/flows/crash tests/flows/simulation
+
+# Each stage beside its peers in the same run; prints ratios, and fails where a bar is missed.
+bench: $(READY)
+	$(BIN)/python infra/bench/ranking.py
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -34,7 +42,7 @@ $(READY): requirements.lock pyproject.toml
 
 lock: $(READY)
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --no-header --group build --group lint --group test pyproject.toml --output-file requirements.lock
+	  --no-header --all-extras --group build --group lint --group test --group sdks --group servers pyproject.toml --output-file requirements.lock
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -48,8 +48,8 @@ UNSETTLED: frozenset[Phase] = frozenset({"submitting", "uncertain", "held"})
 class BatchState(msgspec.Struct, frozen=True, kw_only=True):
     """What is known about one batch.
 
-    `voided` are the keys of attempts that were given up, `superseded` the provider's ids of batches that turned up for
-    such attempts after all.
+    `other_files` were uploaded by writers that had been replaced meanwhile. `voided` are the keys of attempts that were
+    given up, `superseded` the provider's ids of batches that turned up for such attempts after all.
     """
 
     batch_id: BatchId
@@ -84,6 +84,7 @@ class BatchState(msgspec.Struct, frozen=True, kw_only=True):
     rows: RowsPublished | None = None
     note: str | None = None
     account: str | None = None
+    other_files: tuple[str, ...] = ()
     voided: dict[int, str] = {}
     superseded: tuple[str, ...] = ()
     cleaned: bool = False
@@ -126,10 +127,18 @@ def fold(state: RunState, commits: Iterable[Commit]) -> RunState:
     return replace(state, batches=batches, plan=plan, commits=number, epoch=epoch, stale=stale)
 
 
-def _note(batches: dict[BatchId, BatchState], event: AnyEvent, _: Commit) -> None:
-    """Remember the batch that a writer made before it learned that it had been replaced."""
-    if isinstance(event, Submitted | Adopted) and event.batch_id in batches:
-        batches[event.batch_id] = _superseded(batches[event.batch_id], event)
+def _note(batches: dict[BatchId, BatchState], event: AnyEvent, commit: Commit) -> None:
+    """Remember what a writer did before it learned that it had been replaced: its files, its sending, its batch."""
+    match event:
+        case Submitted(batch_id=batch_id) | Adopted(batch_id=batch_id) if batch_id in batches:
+            batches[batch_id] = _superseded(batches[batch_id], event)
+        case FileUploaded(batch_id=batch_id, file_id=file_id) if batch_id in batches:
+            batch = batches[batch_id]
+            batches[batch_id] = replace(batch, other_files=(*batch.other_files, file_id))
+        case Uncertain(batch_id=batch_id, attempt=attempt) if batch_id in batches:
+            batch = batches[batch_id]
+            if batch.phase == "uncertain" and batch.attempt == attempt:
+                batches[batch_id] = replace(batch, uncertain_at=commit.at)
 
 
 def _apply(batches: dict[BatchId, BatchState], event: AnyEvent, commit: Commit) -> None:
@@ -267,8 +276,7 @@ def _attempted(batch: BatchState, event: AttemptEvent, commit: Commit) -> BatchS
                 note=None,
             )
         case Uncertain(reason=reason):
-            since = batch.uncertain_at or commit.at
-            return replace(batch, phase="uncertain", uncertain_at=since, note=reason)
+            return replace(batch, phase="uncertain", uncertain_at=commit.at, note=reason)
         case Held(reason=reason):
             return replace(batch, phase="held", note=reason)
         case Voided(reason=reason):

@@ -41,13 +41,12 @@ def _store_line(worker: Worker) -> list[str]:
 
 def _provider_line(worker: Worker, name: str) -> list[str]:
     module = providers.module(name)
-    known = module.KEYS
-    if "batch" not in module.MODES:
-        return [name, "live", "is called when an experiment names it"]
-    if known and from_environment().is_set(*known) is None:
-        return [name, "unused", f"{' or '.join(known)} is not set"]
+    if from_environment().is_set(*module.KEYS) is None:
+        return [name, "unused", f"{' or '.join(module.KEYS)} is not set"]
     try:
-        return [name, "good", f"reached: {worker.provider(name).check()}"]
+        if "batch" in module.MODES:
+            return [name, "good", f"reached: {worker.provider(name).check()}"]
+        return [name, "good", f"reached: {module.check_live(worker.settings, worker.clock)}"]
     except PipelineError as error:
         return [name, "broken", str(error)]
 

@@ -187,6 +187,7 @@ def _left_over(auditor: _Auditor) -> Iterator[str]:
             yield keys.requests(run.run_id, batch_id)
             yield keys.comparisons(run.experiment.name, run.run_id, batch_id)
             yield keys.outputs(run.run_id, batch_id)
+        yield keys.checkpoints(run.run_id)
 
 
 def _material_name(key: str) -> bool:

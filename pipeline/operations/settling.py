@@ -126,8 +126,9 @@ def _adopt(run: Run, batch: BatchState, found: list[RemoteBatch]) -> bool:
 
 
 def _void(run: Run, batch: BatchState) -> bool:
-    if batch.file_id is not None:
-        run.provider.discard(batch.file_id)
+    for file_id in (batch.file_id, *batch.other_files):
+        if file_id is not None:
+            run.provider.discard(file_id)
     late = _look(run, batch)
     if late:
         return _adopt(run, batch, late)

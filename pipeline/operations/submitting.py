@@ -191,9 +191,9 @@ def _created(run: Run, batch: BatchState, opened: AttemptOpened) -> BatchState:
 
 
 def _is_still_ours(run: Run, opened: AttemptOpened) -> bool:
-    """Say whether nobody has given this attempt up: the last look before the money."""
+    """Say whether nobody doubts this attempt or has taken the run over: the last look before the money."""
     batch = run.refresh().batches[opened.batch_id]
-    return batch.attempt == opened.attempt and batch.phase in {"submitting", "uncertain"}
+    return batch.attempt == opened.attempt and batch.phase == "submitting" and run.keep()
 
 
 def _submission(run: Run, batch: BatchState, opened: AttemptOpened) -> Submission:

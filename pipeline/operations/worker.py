@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pipeline import providers
 from pipeline.clock import Clock
 from pipeline.domain import Experiment, Frame, Limits, Output, RunConfig
-from pipeline.errors import ConfigError, ConflictError, CorruptObjectError
+from pipeline.errors import ConfigError, CorruptObjectError
 from pipeline.events import AnyEvent
 from pipeline.ids import BatchId, Digest, ExperimentName, RunId
 from pipeline.operations.material import load_material
@@ -165,11 +165,7 @@ class Run:
 
     def record(self, *events: AnyEvent) -> RunState:
         """Append facts that stay true whoever else wrote meanwhile."""
-        while True:
-            try:
-                return self._log.append(*events)
-            except ConflictError:
-                self._log.refresh()
+        return self._log.record(*events)
 
     @contextlib.contextmanager
     def lease(self) -> Iterator[bool]:

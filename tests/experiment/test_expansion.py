@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.domain import Criterion, Direction, Judge, Mode, RunConfig, Tags, Template
+from pipeline.domain import Criterion, Direction, Judge, Mode, Rate, RunConfig, Tags, Template
 from pipeline.errors import ConfigError
-from pipeline.domain import Rate
 from pipeline.experiment import ExperimentFile, changes, expand, rates, read_experiment, template_name
 from pipeline.ids import Digest, digest
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
-import pandas  # noqa: F401 - pyarrow imports it on first use: once here, not in every fork
+import pandas as pd  # noqa: F401 - pyarrow imports it on first use: once here, not in every fork
 
 from pipeline.clock import SystemClock
 from pipeline.operations.resuming import resume
@@ -162,7 +162,7 @@ def _in_fork(action: Callable[[], None]) -> int:
         try:
             action()
             code = 0
-        except BaseException as error:  # noqa: BLE001 - a cell may end in any way; what matters is what it left
+        except BaseException as error:
             sys.stderr.write(f"{type(error).__name__}: {error}\n")
         finally:
             sys.stderr.flush()

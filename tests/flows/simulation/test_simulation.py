@@ -1,0 +1,131 @@
+"""Three workers on one store, thousands of histories: nobody pays twice, nothing paid is lost, nothing forks."""
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from pipeline.operations.auditing import audit
+from pipeline.operations.resuming import resume, submit
+from pipeline.operations.studies import Plan, freeze, open_runs, plan
+from pipeline.operations.worker import Worker
+from pipeline.settings import Settings
+from pipeline.storage.memory import MemoryStore
+from tests.flows.simulation.scheduler import Actor, Scheduler, VirtualClock
+from tests.flows.simulation.world import Client, Personality, ProbableClient, Provider, SharedStore
+from tests.flows.studies import rows
+
+QUICK = int(os.environ.get("PAIRLOG_SIMULATIONS", "60"))
+QUIET = 120.0
+ENVIRONMENT = {"PAIRLOG_QUIET_SECONDS": str(QUIET), "PAIRLOG_LEASE_SECONDS": "30", "PAIRLOG_PAUSE_SECONDS": "20"}
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    place = tmp_path_factory.mktemp("study")
+    (place / "s.csv").write_text("id,text\n" + "".join(f"s{n},text number {n}\n" for n in range(5)))
+    (place / "e.yaml").write_text(
+        "name: sim\nsamples: s.csv\nattempts: 4\nbatch: {max_requests: 6}\n"
+        "judges: [{provider: openai, model: gpt-6-luna}]\n"
+    )
+    return plan(str(place / "e.yaml"))
+
+
+class History:
+    """One history: a seed, three workers, a store and a provider."""
+
+    def __init__(self, seed: int, study: Plan, personality: Personality) -> None:
+        exact = personality == "exact"
+        self.study = study
+        self.personality = personality
+        self.store = MemoryStore()
+        self.scheduler = Scheduler(seed, deaths=0.01, freezes=0.02, longest_freeze=QUIET * 3 if exact else QUIET / 4)
+        self.provider = Provider(self.scheduler, personality, faults=0.25, quiet=QUIET)
+
+    def run(self) -> None:
+        self.scheduler.add(self._submits)
+        for _ in range(2):
+            self.scheduler.add(self._resumes)
+        self.scheduler.run(successor=self._submits, most_deaths=4)
+
+    def worker(self, actor: Actor) -> Worker:
+        clock = VirtualClock(actor, self.scheduler)
+        worker = Worker(SharedStore(self.store, actor), clock=clock, settings=Settings(ENVIRONMENT))
+        client = ProbableClient if self.personality == "probable" else Client
+        worker._providers["openai"] = client(self.provider, actor)
+        worker.name = worker.leases._owner = actor.name
+        return worker
+
+    def _submits(self, actor: Actor) -> None:
+        worker = self.worker(actor)
+        runs = open_runs(worker, self.study, experiment_digest=freeze(worker, self.study))
+        for run in runs:
+            submit(run)
+        resume(worker, runs, interval=20.0)
+
+    def _resumes(self, actor: Actor) -> None:
+        worker = self.worker(actor)
+        for _ in range(4):
+            runs = [run for name in worker.experiment_names() for run in worker.runs(name)]
+            resume(worker, runs, interval=25.0)
+            worker.clock.sleep(60.0)
+
+    def problems(self) -> list[str]:
+        """Return everything that must never be, checked against the bill."""
+        self.provider.settle_everything()
+        worker = Worker(self.store, clock=_Still(), settings=Settings({}))  # type: ignore[arg-type]
+        table = rows(worker, "sim")
+        ids = table.column("request_id").to_pylist()
+        found = [f"{finding.key}: {finding.problem}" for finding in audit(worker, []).findings]
+        if len(ids) != 10 or len(set(ids)) != 10:
+            found.append(f"{len(ids)} rows of {len(set(ids))} requests")
+        found += [f"{name} was paid {times} times" for name, times in self.provider.billed.items() if times > 1]
+        found += [f"{key} was created {times} times" for key, times in self.provider.creates.items() if times > 1]
+        answered = {row["request_id"] for row in table.to_pylist() if row["status"] == "ok"}
+        found += [f"{name} was paid and is not in the table" for name in set(self.provider.billed) - answered]
+        return found
+
+    def fingerprint(self) -> str:
+        log = b"".join(self.store.get(key) for key in self.store.list_from("log"))
+        return hashlib.sha256(log + "\n".join(self.scheduler.steps).encode()).hexdigest()
+
+
+class _Still:
+    def nonce(self) -> str:
+        return "0" * 32
+
+
+def check(seed: int, study: Plan, personality: Personality) -> History:
+    history = History(seed, study, personality)
+    history.run()
+    assert history.problems() == [], f"seed {seed} {personality}"
+    return history
+
+
+@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("personality", ["exact", "probable"])
+def test_no_history_of_three_workers_pays_twice_or_loses_a_paid_answer(
+    study: Plan, personality: Personality, block: int
+) -> None:
+    share = max(QUICK // 20, 1)
+    for seed in range(block * share, (block + 1) * share):
+        check(seed, study, personality)
+
+
+def test_equal_seeds_give_equal_histories(study: Plan) -> None:
+    assert check(7, study, "exact").fingerprint() == check(7, study, "exact").fingerprint()
+    assert check(7, study, "exact").fingerprint() != check(8, study, "exact").fingerprint()
+
+
+def test_the_histories_are_not_all_quiet_ones(study: Plan) -> None:
+    histories = [check(seed, study, "exact") for seed in range(1000, 1012)]
+    log = b"".join(history.store.get(key) for history in histories for key in history.store.list_from("log"))
+    for kind in (b"uncertain", b"adopted", b"voided", b"refused", b"batch-planned"):
+        assert kind in log, kind
+    assert sum(history.scheduler.killed for history in histories) > 5
+
+
+def test_a_file_of_the_study_is_not_needed_to_go_on(study: Plan) -> None:
+    assert not Path("e.yaml").exists()
+    check(5000, study, "exact")
