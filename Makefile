@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+BROWSER := $(VENV)/.browser
 PYTEST := $(BIN)/python -m pytest
 
 .PHONY: demo test crash bench lint format lock clean
@@ -10,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest
 demo: $(READY)
 	$(BIN)/pairlog demo
 
-test: $(READY)
+test: $(READY) $(BROWSER)
 	$(PYTEST) -n auto --dist worksteal -m "not slow"
 
 # The whole crash matrix, pairs of crashes, and thousands of simulated histories: some ten minutes.
@@ -38,6 +39,12 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(VENV)/uv.txt
 	$(BIN)/uv pip sync --quiet --compile-bytecode --python $(BIN)/python --require-hashes requirements.lock
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	touch $@
+
+# The report is looked at in a real browser: Debian's, unless there is one.
+$(BROWSER): $(READY)
+	command -v chromium chromium-browser google-chrome >/dev/null \
+	  || { apt-get update --quiet=2 && apt-get install --yes --quiet=2 --no-install-recommends chromium; } >/dev/null
 	touch $@
 
 lock: $(READY)

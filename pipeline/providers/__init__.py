@@ -133,7 +133,7 @@ class ProviderModule(Protocol):
     """What a provider's module offers besides its class: everything that needs no key and no network.
 
     The first of `MODES` is the default. `KEYS` are the variables of which one must be set for the provider to be used.
-    A module without "live" needs none of the `live` functions, one without "batch" neither `frame`, `decode` nor `build`.
+    A module without "live" needs none of the `live` functions, one without "batch" no `frame`, `decode` and `build`.
     """
 
     MODES: tuple[Mode, ...]

@@ -114,8 +114,15 @@ def signer(base: str) -> Sign:
 class Credentials(Protocol):
     """What google-auth offers, as far as it is used."""
 
-    token: str
-    valid: bool
+    @property
+    def token(self) -> object:
+        """The token itself, a text."""
+        ...
+
+    @property
+    def valid(self) -> bool:
+        """Whether the token can still be used."""
+        ...
 
     def refresh(self, request: object) -> None:
         """Make a new token."""

@@ -301,7 +301,6 @@ except ConfigError as error:
 
 @pytest.mark.parametrize("bucket", ["meadow", "gs://meadow", "s3://", "s3://UPPER/x"])
 def test_a_bucket_of_bedrock_that_is_none_is_named(bucket: str) -> None:
-    pytest.importorskip("boto3")
     given = {
         "PAIRLOG_BEDROCK_BUCKET": bucket,
         "PAIRLOG_BEDROCK_ROLE": "arn",

@@ -4,12 +4,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import anthropic
 import pytest
 from openai_wire import a_prompt
 
 from pipeline.simulator import Simulator, SimulatorSettings, parse_faults
-
-anthropic = pytest.importorskip("anthropic")
 
 BATCH_KEYS = {
     "id", "type", "processing_status", "request_counts", "ended_at", "created_at", "expires_at", "archived_at",

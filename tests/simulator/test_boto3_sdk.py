@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import Any
 
+import boto3
 import pytest
 from openai_wire import a_prompt, jsonl, rows
 
 from pipeline.simulator import Simulator, SimulatorSettings
 
-boto3 = pytest.importorskip("boto3")
 CLAUDE = "anthropic.claude-haiku-4-5-20251001-v1:0"
 OTHER = "amazon.nova-lite-v1:0"
 

@@ -5,15 +5,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import google.genai as genai
+import google.genai.errors as errors
+import google.oauth2.credentials as credentials
 import httpx
 import pytest
 from openai_wire import a_prompt
 
 from pipeline.simulator import Simulator, SimulatorSettings, parse_faults
-
-genai = pytest.importorskip("google.genai")
-errors = pytest.importorskip("google.genai.errors")
-credentials = pytest.importorskip("google.oauth2.credentials")
 
 MODEL = "gemini-3.8-flash"
 ENDED = {"JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_EXPIRED"}

@@ -3,12 +3,12 @@
 import json
 from collections.abc import Iterator
 
+import groq
 import pytest
 from openai_wire import CHAT, a_chat, a_line, a_prompt, jsonl, rows
 
 from pipeline.simulator import Simulator, SimulatorSettings
 
-groq = pytest.importorskip("groq")
 MODEL = "openai/gpt-oss-120b"
 
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
+import mistralai.client as mistral
 import pytest
 from openai_wire import CHAT, a_chat, a_prompt, jsonl, rows
 
 from pipeline.simulator import Simulator, SimulatorSettings
 
-mistral = pytest.importorskip("mistralai.client")
 MODEL = "mistral-small-latest"
 
 

@@ -4,12 +4,12 @@ import json
 from collections.abc import Iterator
 from contextlib import closing
 
+import ollama
 import pytest
 from openai_wire import a_prompt
 
 from pipeline.simulator import Simulator, SimulatorSettings
 
-ollama = pytest.importorskip("ollama")
 SCHEMA = {
     "type": "object",
     "properties": {"better": {"type": "string", "enum": ["first", "second"]}},

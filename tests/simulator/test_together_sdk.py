@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import together
 from openai_wire import CHAT, a_chat, a_prompt, jsonl, rows
 
 from pipeline.simulator import Simulator, SimulatorSettings
 
-together = pytest.importorskip("together")
 MODEL = "openai/gpt-oss-120b"
 
 

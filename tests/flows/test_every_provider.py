@@ -1,0 +1,93 @@
+"""Every provider through the whole engine: the same table from all, and one bill whatever happens to a create."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pytest
+
+from pipeline import providers
+from pipeline.clock import SystemClock
+from pipeline.operations.resuming import resume
+from pipeline.operations.worker import Worker
+from pipeline.ranking import RankingOptions, Unrankable, rank
+from pipeline.settings import Settings
+from pipeline.simulator import Simulator, parse_faults
+from pipeline.storage.local import LocalStore
+from tests.contracts.trials import ADAPTERS
+from tests.flows.studies import check_against_ledger, column, counts, finished, problems, rows, submitted
+
+BATCH = [name for name in providers.names() if "batch" in providers.module(name).MODES]
+LIVE = [name for name in providers.names() if "live" in providers.module(name).MODES]
+PACE = {"PAIRLOG_QUIET_SECONDS": "0.4", "PAIRLOG_PAUSE_SECONDS": "0.05", "PAIRLOG_LEASE_SECONDS": "5"}
+Simulate = Callable[..., Simulator]
+
+
+def a_worker(store: LocalStore, simulator: Simulator, *names: str) -> Worker:
+    environment = dict(PACE)
+    for name in names:
+        adapter = ADAPTERS[name]
+        assert adapter.environment is not None
+        environment |= {**adapter.offline, **adapter.environment(simulator)}
+    return Worker(store, clock=SystemClock(), settings=Settings(environment))
+
+
+def a_judge(name: str, mode: str = "batch") -> str:
+    rate = ", requests_per_second: 300" if mode == "live" else ""
+    return f'{{provider: {name}, model: "{ADAPTERS[name].model}", mode: {mode}{rate}}}'
+
+
+def test_one_grid_of_all_providers_gives_one_table_with_the_hidden_order(
+    simulate: Simulate, store: LocalStore, experiment_file: Callable[..., Path]
+) -> None:
+    qualities = {f"The text that has number {number}.": float(number) for number in range(6)}
+    simulator = simulate(qualities=qualities, sharpness=6.0)
+    judges = [a_judge(name) for name in BATCH] + [a_judge(name, "live") for name in LIVE]
+    with a_worker(store, simulator, *{*BATCH, *LIVE}) as worker:
+        finished(worker, experiment_file(judges=f"[{', '.join(judges)}]"))
+        table = rows(worker)
+        assert table.num_rows == 15 * len(judges)
+        assert set(column(table, "status")) == {"ok"}
+        assert {count > 0 for count in column(table, "input_tokens")} == {True}
+        for run in set(column(table, "run_id")):
+            found = rank(table.filter(pc.equal(table.column("run_id").cast("string"), run)), RankingOptions())
+            assert not isinstance(found, Unrankable)
+            assert [standing.contestant for standing in found.standings] == ["s5", "s4", "s3", "s2", "s1", "s0"], run
+        assert simulator.ledger.paid_twice() == []
+        assert problems(worker) == []
+
+
+@pytest.mark.parametrize("fault", ["create.504_applied=1", "create.lost=1", "create.dropped=1", "create.html=1"])
+@pytest.mark.parametrize("name", BATCH)
+def test_a_create_whose_answer_is_lost_is_paid_once(
+    simulate: Simulate, store: LocalStore, experiment_file: Callable[..., Path], name: str, fault: str
+) -> None:
+    simulator = simulate(faults=parse_faults(fault))
+    with a_worker(store, simulator, name) as worker:
+        finished(worker, experiment_file(judges=f"[{a_judge(name)}]"))
+        assert counts(worker)["ok"] == 15
+        assert simulator.ledger.totals.requests == 15
+        check_against_ledger(worker, simulator.ledger)
+
+
+def test_several_candidates_without_a_key_wait_until_their_ids_tell(
+    simulate: Simulate, store: LocalStore, tmp_path: Path, experiment_file: Callable[..., Path]
+) -> None:
+    """Another pipeline makes a batch of the same size in the same account while our create is uncertain."""
+    simulator = simulate(latency_seconds=1.0)
+    with (
+        a_worker(store, simulator, "anthropic") as ours,
+        a_worker(LocalStore(tmp_path / "other"), simulator, "anthropic") as theirs,
+    ):
+        simulator.engine.faults.replace(parse_faults("create.lost=2"))
+        judges = f"[{a_judge('anthropic')}]"
+        theirs_runs = submitted(theirs, experiment_file(name="other", judges=judges))
+        ours_runs = submitted(ours, experiment_file(judges=judges))
+        assert len(simulator.ledger.batches) == 2
+        assert {batch.phase for run in ours_runs for batch in run.state.batches.values()} == {"uncertain"}
+        for worker, runs, name in ((ours, ours_runs, "essays"), (theirs, theirs_runs, "other")):
+            resume(worker, runs, interval=0.1)
+            assert counts(worker, name)["ok"] == 15
+        assert simulator.ledger.totals.requests == 30
+        assert simulator.ledger.cancels == []
+        assert simulator.ledger.paid_twice() == []
