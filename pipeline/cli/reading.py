@@ -2,6 +2,7 @@
 
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -13,6 +14,7 @@ from pipeline.clock import SystemClock
 from pipeline.errors import ConfigError
 from pipeline.events import AnyEvent, Commit
 from pipeline.operations.auditing import audit as audit_store
+from pipeline.operations.auditing import audit_ledger
 from pipeline.operations.explaining import explain as explain_request
 from pipeline.operations.reporting import status as store_status
 from pipeline.operations.results import export
@@ -118,10 +120,17 @@ def results(
 
 
 @app.command()
-def audit(names: NamesArgument = None, as_json: JsonOption = False, store: StoreOption = None) -> int:
+def audit(
+    names: NamesArgument = None,
+    ledger: Annotated[Path | None, typer.Option("--ledger", help="Also check a simulator's ledger (its JSON).")] = None,
+    as_json: JsonOption = False,
+    store: StoreOption = None,
+) -> int:
     """Check every invariant and every object's digest; exit 1 and name what is broken."""
     worker = worker_on(store)
     found = audit_store(worker, chosen(worker, names) if names else [])
+    if ledger is not None:
+        found = msgspec.structs.replace(found, findings=(*found.findings, *audit_ledger(worker, _read(ledger))))
     if as_json:
         print_json(found)
     for finding in found.findings:
@@ -134,6 +143,13 @@ def audit(names: NamesArgument = None, as_json: JsonOption = False, store: Store
         return 1
     say(f"{found.objects:,} objects and {found.requests:,} requests are as they must be")
     return 0
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"--ledger {path}: cannot be read ({error.strerror})") from error
 
 
 @app.command()

@@ -101,7 +101,8 @@ def _conservation(experiment: ExperimentStatus) -> Table:
 
 def _show_unsettled(run: RunStatus) -> None:
     for batch in run.batches:
-        if batch.phase in {"held", "uncertain", "refused"}:
+        alarming = batch.note is not None and batch.phase in {"submitted", "running", "ended"}
+        if alarming or batch.phase in {"held", "uncertain", "refused"}:
             note = f": {batch.note}" if batch.note else ""
             complain(f"{run.run_id} {batch.batch_id} {batch.phase}{note}", title="look")
         if batch.phase == "held":

@@ -40,14 +40,18 @@ def ensure_proven(store: Store, clock: Clock) -> None:
 def prove(store: Store, clock: Clock) -> None:
     """Let writers race for a few keys; raise ConfigError unless one wins each and its bytes stay."""
     nonce = clock.nonce()
-    for round_ in range(_ROUNDS):
-        key = keys.probe(nonce, round_)
-        winners = _race(store, key)
-        if len(winners) != 1 or store.get(key) != winners[0]:
-            raise ConfigError(
-                f"{store.url} let {len(winners)} of {_RACERS} writers create the same object; "
-                "its log would not be safe there: use a store that honours conditional creates"
-            )
+    with ThreadPoolExecutor(_ROUNDS) as pool:
+        for winners, stored in pool.map(lambda round_: _round(store, keys.probe(nonce, round_)), range(_ROUNDS)):
+            if winners != [stored]:
+                raise ConfigError(
+                    f"{store.url} let {len(winners)} of {_RACERS} writers create the same object; "
+                    "its log would not be safe there: use a store that honours conditional creates"
+                )
+
+
+def _round(store: Store, key: str) -> tuple[list[bytes], bytes]:
+    winners = _race(store, key)
+    return winners, store.get(key)
 
 
 def _race(store: Store, key: str) -> list[bytes]:

@@ -1,0 +1,116 @@
+"""Checkpoints: the state of a run after one of its commits, so that a reader need not fold everything again.
+
+A cache and nothing more: whatever is damaged, of another run or made by other code is ignored, and nobody needs one.
+"""
+
+import contextlib
+import hashlib
+import importlib.resources
+import sys
+from functools import cache
+
+import msgspec
+
+from pipeline.errors import StoreError
+from pipeline.ids import Digest, RunId, digest
+from pipeline.state import RunState
+from pipeline.storage import Reads, Store, keys
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+_MOST_EVENTS = 100
+_MOST_COMMITS = 8
+_TRIES = 2  # an older one is looked at when the newest is of no use
+_DIGEST = 32
+_SEAL = (0x184D2A50).to_bytes(4, "little") + _DIGEST.to_bytes(4, "little")
+_FOLDING = ("domain.py", "events.py", "ids.py", "state.py")
+
+
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """The state after commit `seq`, whose bytes have the digest `head`."""
+
+    seq: int
+    head: Digest
+    state: RunState
+
+
+class _Content(msgspec.Struct, frozen=True, kw_only=True):
+    run_id: RunId
+    seq: int
+    head: Digest
+    folded_by: Digest
+    state: msgspec.Raw
+
+
+_encoder = msgspec.msgpack.Encoder()
+_contents = msgspec.msgpack.Decoder(_Content)
+_states = msgspec.msgpack.Decoder(RunState)
+
+
+def is_due(*, commits: int, events: int, batches: int) -> bool:
+    """Say whether so much came since the last checkpoint that another one is worth an object.
+
+    Every commit is a request to whoever reads on from the last one; every batch makes a checkpoint larger.
+    """
+    return commits > max(_MOST_COMMITS, batches // 8) or events > max(_MOST_EVENTS, batches // 4)
+
+
+def save(store: Store, checkpoint: Checkpoint) -> None:
+    """Keep the checkpoint if the store lets us; a run goes on without it."""
+    key = keys.checkpoint(checkpoint.state.run_id, checkpoint.seq)
+    with contextlib.suppress(StoreError):
+        store.put_new(key, encode(checkpoint))
+
+
+def load(store: Reads, run_id: RunId) -> Checkpoint | None:
+    """Return the newest checkpoint of the run that is whole and was made by this very code, or None."""
+    found = [key for key in store.list_from(keys.checkpoints(run_id)) if keys.checkpoint_seq(key) is not None]
+    for key in found[: -_TRIES - 1 : -1]:
+        checkpoint = decode(store.get(key))
+        if checkpoint and (checkpoint.state.run_id, checkpoint.seq) == (run_id, keys.checkpoint_seq(key)):
+            return checkpoint
+    return None
+
+
+def encode(checkpoint: Checkpoint) -> bytes:
+    """Return the bytes of a checkpoint's object."""
+    content = _Content(
+        run_id=checkpoint.state.run_id,
+        seq=checkpoint.seq,
+        head=checkpoint.head,
+        folded_by=_folding_code(),
+        state=msgspec.Raw(_encoder.encode(checkpoint.state)),
+    )
+    return _sealed(zstd.compress(_encoder.encode(content), level=3))
+
+
+def decode(body: bytes) -> Checkpoint | None:
+    """Return the checkpoint, or None if it is damaged or was made by other code."""
+    packed = body[: -len(_SEAL) - _DIGEST]
+    if _sealed(packed) != body:
+        return None
+    try:
+        content = _contents.decode(zstd.decompress(packed))
+        if content.folded_by != _folding_code():
+            return None
+        state = _states.decode(content.state)
+    except (msgspec.MsgspecError, ValueError, zstd.ZstdError):
+        return None
+    if (state.run_id, state.commits) != (content.run_id, content.seq + 1):
+        return None
+    return Checkpoint(seq=content.seq, head=content.head, state=state)
+
+
+def _sealed(packed: bytes) -> bytes:
+    """Return the bytes and their digest in a frame that zstd skips: damage is seen before anything is unpacked."""
+    return packed + _SEAL + hashlib.sha256(packed).digest()
+
+
+@cache
+def _folding_code() -> Digest:
+    """Return the digest of the code that makes states: what other code folded may mean something else."""
+    package = importlib.resources.files("pipeline")
+    return digest(b"\0".join((package / name).read_bytes() for name in _FOLDING))
