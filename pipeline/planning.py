@@ -13,6 +13,8 @@ from pipeline.ids import batch_id
 from pipeline.state import AT_PROVIDER, BatchState, RunState
 
 _MOST_SEGMENTS = 4_000
+_LONGEST_WINDOW = timedelta(hours=26)
+_KEPT_AT_LEAST = timedelta(days=28)
 
 
 class Due(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +68,22 @@ def moves_by_itself(state: RunState, *, unreachable: bool = False) -> bool:
     if unreachable:
         stuck |= {batch.batch_id for batch in state.batches.values() if batch.phase in AT_PROVIDER | {"ended"}}
     return any(batch.phase != "published" and batch.batch_id not in stuck for batch in state.batches.values())
+
+
+def alarm(batch: BatchState, now: datetime) -> str | None:
+    """Return what a person should know about a batch that takes too long, or None."""
+    waits = now - batch.submitted_at if batch.submitted_at else timedelta()
+    if batch.phase in AT_PROVIDER and waits > _LONGEST_WINDOW:
+        return f"at the provider for {_hours(waits)}; it is not sent again while it is open there"
+    rests = now - batch.ended_at if batch.ended_at else timedelta()
+    if batch.phase == "ended" and rests > _KEPT_AT_LEAST / 4:
+        kept = f"the provider keeps answers for some {_KEPT_AT_LEAST.days} days"
+        return f"ended {_hours(rests)} ago and not fetched; {kept}"
+    return None
+
+
+def _hours(span: timedelta) -> str:
+    return f"{span.total_seconds() / 3600:.0f} hours"
 
 
 def is_incomplete(state: RunState) -> bool:

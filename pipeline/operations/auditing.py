@@ -70,6 +70,46 @@ def audit(worker: Worker, names: list[ExperimentName]) -> Audit:
     return Audit(objects=len(auditor.seen), requests=auditor.requests, findings=tuple(auditor.findings))
 
 
+class _Billed(msgspec.Struct):
+    custom_id: str | None = None
+    delivered: bool = True
+
+
+class _Made(msgspec.Struct):
+    batch_id: str
+
+
+class _Ledger(msgspec.Struct):
+    billed: list[_Billed] = []
+    batches: list[_Made] = []
+
+
+def audit_ledger(worker: Worker, ledger: bytes) -> list[Finding]:
+    """Check a simulator's ledger against the log: each batch is known, and nothing was paid for again after it came."""
+    told = msgspec.json.decode(ledger, type=_Ledger)
+    states = [run.refresh() for name in worker.experiment_names() for run in worker.runs(name)]
+    known = {
+        remote_id
+        for state in states
+        for batch in state.batches.values()
+        for remote_id in (batch.remote_id, *batch.superseded)
+    }
+    findings = [
+        Finding(key=each.batch_id, problem="was made at the provider and no log knows it")
+        for each in told.batches
+        if each.batch_id not in known
+    ]
+    delivered: set[str] = set()
+    for entry in told.billed:
+        if entry.custom_id is not None and entry.custom_id in delivered:
+            findings.append(
+                Finding(key=entry.custom_id, problem="was paid for again after its answer had been delivered")
+            )
+        if entry.custom_id is not None and entry.delivered:
+            delivered.add(entry.custom_id)
+    return findings
+
+
 def _experiment(auditor: _Auditor, name: ExperimentName) -> None:
     store = auditor.worker.store
     for key in store.list_from(f"{keys.EXPERIMENTS}/{name}"):

@@ -5,11 +5,13 @@ from datetime import datetime
 
 import msgspec
 
+from pipeline import planning
 from pipeline.domain import Counts
 from pipeline.ids import BatchId, ExperimentName, RunId
 from pipeline.operations.worker import Run, Worker
 from pipeline.state import BatchState, RunState
 from pipeline.storage.log import state_as_of
+from pipeline.storage.states import current_states
 
 
 class BatchStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,15 +57,17 @@ def status(worker: Worker, names: Iterable[ExperimentName], *, as_of: datetime |
 
 
 def _experiment(worker: Worker, name: ExperimentName, as_of: datetime | None) -> ExperimentStatus:
-    runs = [(run, _state(run, as_of)) for run in worker.runs(name)]
+    runs = list(zip(found := worker.runs(name), _states(worker, found, as_of), strict=True))
     total = sum((_counts(run, state) for run, state in runs), Counts())
     return ExperimentStatus(name=name, counts=total.as_dict(), runs=tuple(_run(run, state) for run, state in runs))
 
 
-def _state(run: Run, as_of: datetime | None) -> RunState:
+def _states(worker: Worker, runs: list[Run], as_of: datetime | None) -> list[RunState]:
+    """Return the runs' states, read side by side, now or as they were."""
     if as_of is None:
-        return run.refresh()
-    return state_as_of(run.worker.store, run.run_id, as_of)
+        states = current_states(worker.store, [run.run_id for run in runs])
+        return [states[run.run_id] for run in runs]
+    return [state_as_of(worker.store, run.run_id, as_of) for run in runs]
 
 
 def _counts(run: Run, state: RunState) -> Counts:
@@ -80,16 +84,16 @@ def _run(run: Run, state: RunState) -> RunStatus:
         reasoning=judge.reasoning,
         direction=run.config.direction,
         counts=_counts(run, state).as_dict(),
-        batches=tuple(_batch(batch) for batch in state.batches.values()),
+        batches=tuple(_batch(batch, run.worker.clock.now()) for batch in state.batches.values()),
     )
 
 
-def _batch(batch: BatchState) -> BatchStatus:
+def _batch(batch: BatchState, now: datetime) -> BatchStatus:
     return BatchStatus(
         batch_id=batch.batch_id,
         attempt=batch.send,
         phase=batch.phase,
         remote_id=batch.remote_id,
         requests=batch.requests,
-        note=batch.note,
+        note=planning.alarm(batch, now) or batch.note,
     )

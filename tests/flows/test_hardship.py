@@ -1,0 +1,164 @@
+"""Frozen processes, full and read-only disks, clocks that are a day off, keys of other accounts."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from pipeline.clock import SystemClock
+from pipeline.errors import StoreError
+from pipeline.operations.resuming import resume
+from pipeline.operations.worker import Worker
+from pipeline.settings import Settings
+from pipeline.simulator import Simulator, parse_faults
+from pipeline.storage.local import LocalStore
+from tests.conftest import environment
+from tests.flows.studies import check_against_ledger, column, counts, finished, problems, rows, submitted
+
+Simulate = Callable[..., Simulator]
+ExperimentFile = Callable[..., Path]
+MANY = "pairs: {design: random, count: 300}\nbatch: {max_requests: 30}"
+
+
+def a_process(file: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "pipeline.cli", "run", str(file), "--interval", "0.05"]
+    return subprocess.Popen(command, env={**os.environ, **env}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.15, 0.3])
+def test_a_worker_frozen_for_longer_than_its_lease_changes_nothing_when_it_wakes(
+    simulate: Simulate, worker_for: Callable[..., Worker], experiment_file: ExperimentFile, tmp_path: Path, delay: float
+) -> None:
+    simulator = simulate()
+    file = experiment_file(samples=40, more=MANY)
+    pace = {"PAIRLOG_LEASE_SECONDS": "0.5", "PAIRLOG_QUIET_SECONDS": "0.5"}
+    frozen = a_process(file, environment(simulator, PAIRLOG_STORE=str(tmp_path / "store"), **pace))
+    until = time.monotonic() + 60
+    while not list((tmp_path / "store").glob("log/*/*3.json")) and time.monotonic() < until:
+        time.sleep(0.005)
+    time.sleep(delay)
+    frozen.send_signal(signal.SIGSTOP)
+    worker = worker_for(simulator, **pace)
+    runs = [run for name in worker.experiment_names() for run in worker.runs(name)]
+    assert not resume(worker, runs, interval=0.05).is_open
+    frozen.send_signal(signal.SIGCONT)
+    assert frozen.wait(timeout=60) == 0
+    assert rows(worker).num_rows == 300
+    assert simulator.ledger.totals.requests == 300
+    check_against_ledger(worker_for(simulator), simulator.ledger)
+
+
+@contextlib.contextmanager
+def a_disk_of(kilobytes: int, place: Path) -> Iterator[Path]:
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "pairlog", str(place)], check=True)
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+def may_mount() -> bool:
+    return (
+        os.geteuid() == 0
+        and subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode == 0
+    )
+
+
+@pytest.mark.skipif(not may_mount(), reason="only root may mount a small disk")
+def test_a_full_disk_stops_the_study_and_loses_nothing(
+    simulate: Simulate, experiment_file: ExperimentFile, tmp_path: Path
+) -> None:
+    simulator = simulate()
+    file = experiment_file(samples=40, more=MANY)
+    with a_disk_of(420, tmp_path / "small") as place:
+        settings = Settings(environment(simulator))
+        with (
+            Worker(LocalStore(place / "store"), clock=SystemClock(), settings=settings) as worker,
+            pytest.raises(StoreError, match="space"),
+        ):
+            finished(worker, file)
+        subprocess.run(["mount", "-o", "remount,size=64m", str(place)], check=True)
+        quick = Settings(environment(simulator, PAIRLOG_QUIET_SECONDS="0.3", PAIRLOG_LEASE_SECONDS="0.3"))
+        with Worker(LocalStore(place / "store"), clock=SystemClock(), settings=quick) as worker:
+            assert not finished(worker, file).is_open
+            assert rows(worker).num_rows == 300
+            assert simulator.ledger.totals.requests == 300
+            check_against_ledger(worker, simulator.ledger)
+
+
+class _ReadOnly(LocalStore):
+    """A store that this user may read."""
+
+    def put_stream(self, key: str, chunks: object) -> None:
+        raise StoreError(f"cannot create {key}: the store cannot be written by this user")
+
+
+def test_a_read_only_store_can_be_read_and_sends_nothing(
+    simulate: Simulate, worker_for: Callable[..., Worker], experiment_file: ExperimentFile, tmp_path: Path
+) -> None:
+    simulator = simulate()
+    finished(worker_for(simulator), experiment_file())
+    settings = Settings(environment(simulator))
+    with Worker(_ReadOnly(tmp_path / "store"), clock=SystemClock(), settings=settings) as reader:
+        assert counts(reader)["ok"] == 15
+        assert rows(reader).num_rows == 15
+        assert problems(reader) == []
+        with pytest.raises(StoreError, match="cannot be written"):
+            finished(reader, experiment_file(name="more"))
+    assert len(simulator.ledger.creates) == 1
+
+
+class _OffClock(SystemClock):
+    """A machine whose clock is wrong."""
+
+    def __init__(self, off: timedelta) -> None:
+        self._off = off
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) + self._off
+
+
+@pytest.mark.parametrize("days", [-1, 1])
+def test_a_clock_that_is_a_day_off_neither_pays_twice_nor_waits_for_ever(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile, days: int
+) -> None:
+    simulator = simulate(faults=parse_faults("create.lost=1"))
+    settings = Settings(environment(simulator, PAIRLOG_QUIET_SECONDS="0.3", PAIRLOG_LEASE_SECONDS="0.3"))
+    with Worker(store, clock=_OffClock(timedelta(days=days)), settings=settings) as off:
+        submitted(off, experiment_file())
+    with Worker(store, clock=SystemClock(), settings=settings) as right:
+        runs = [run for name in right.experiment_names() for run in right.runs(name)]
+        end = resume(right, runs, interval=0.05)
+        assert not end.is_open
+        assert simulator.ledger.totals.requests == 15
+        check_against_ledger(right, simulator.ledger)
+
+
+def test_the_key_of_another_account_is_named_and_nothing_is_lost(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile
+) -> None:
+    simulator = simulate(latency_seconds=0.2)
+    file = experiment_file()
+    with Worker(store, clock=SystemClock(), settings=Settings(environment(simulator))) as worker:
+        submitted(worker, file)
+    simulator.engine.faults.replace(parse_faults("poll.404"))
+    other = environment(simulator) | {"OPENAI_API_KEY": "sk-another"}
+    with Worker(store, clock=SystemClock(), settings=Settings(other)) as stranger:
+        runs = [run for name in stranger.experiment_names() for run in stranger.runs(name)]
+        end = resume(stranger, runs, interval=0.05)
+        assert end.is_open
+        assert not end.moves_by_itself
+        assert "another key" in end.reasons[0]
+        assert "sk-" not in str(end.reasons)
+    simulator.engine.faults.replace({})
+    with Worker(store, clock=SystemClock(), settings=Settings(environment(simulator))) as worker:
+        assert not finished(worker, file).is_open
+        assert column(rows(worker), "status") == ["ok"] * 15
