@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BROWSER := $(VENV)/.browser
 PYTEST := $(BIN)/python -m pytest
+export UV_SYSTEM_CERTS := 1
 
 .PHONY: demo test crash bench lint format lock clean
 
