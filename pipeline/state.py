@@ -75,6 +75,7 @@ class BatchState(msgspec.Struct, frozen=True, kw_only=True):
     remote_parts: dict[str, str] = {}
     faults: tuple[LineFault, ...] = ()
     fault: Fault | None = None
+    code: str | None = None
     needs_person: bool = False
     not_before: datetime | None = None
     parts: tuple[Part, ...] = ()
@@ -223,6 +224,7 @@ def _opened(batch: BatchState, event: AttemptOpened, commit: Commit) -> BatchSta
         uncertain_at=None,
         file_id=None,
         fault=None,
+        code=None,
         needs_person=False,
         not_before=None,
         note=None,
@@ -288,6 +290,7 @@ def _attempted(batch: BatchState, event: AttemptEvent, commit: Commit) -> BatchS
                 batch,
                 phase="cancelled" if batch.cancel_asked else "refused",
                 fault=fault,
+                code=event.code,
                 needs_person=event.needs_person,
                 not_before=event.not_before,
                 note=reason,

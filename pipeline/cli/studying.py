@@ -87,11 +87,16 @@ def submit(file: FileArgument, store: StoreOption = None) -> int:
     """Plan and submit every batch; does not poll; safe to repeat."""
     worker = worker_on(store)
     runs = submitted(worker, file)
-    unsent = [batch for run in runs for batch in run.state.batches.values() if batch.phase in _UNSENT]
+    batches = [batch for run in runs if not run.is_live for batch in run.state.batches.values()]
+    unsent = [batch for batch in batches if batch.phase in _UNSENT]
     if unsent:
         complain(f"{len(unsent)} batches are not at their provider yet: {_why(unsent)}; `pairlog resume` goes on")
         return 1
-    say("every batch is at its provider; `pairlog resume` polls and fetches")
+    live = sum(run.is_live for run in runs)
+    say(
+        "every batch is at its provider; `pairlog resume` polls and fetches"
+        + (", and calls the live judges" * bool(live))
+    )
     return 0
 
 

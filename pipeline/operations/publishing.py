@@ -187,7 +187,7 @@ class _Reading:
         if position not in self._lines:
             return Row(position=position, status="errored", reason="too_large")
         if batch.phase == "refused":
-            return Row(position=position, status="errored", reason=batch.note)
+            return Row(position=position, status="errored", reason=batch.code or batch.note)
         if batch.end == "failed":
             return self._failed(position, self._lines[position])
         if batch.end == "cancelled":

@@ -8,11 +8,12 @@ the right time is only probable: what has ended is proven by its request ids; a 
 and proven when it ends; several wait until their ids tell. Nothing is cancelled that is not proven ours.
 """
 
+import contextlib
 from collections.abc import Iterator
 from itertools import islice
 
 from pipeline import planning
-from pipeline.errors import ProviderError
+from pipeline.errors import ProviderError, RejectedError
 from pipeline.events import Adopted, Held, Uncertain, Voided
 from pipeline.operations.worker import Run
 from pipeline.providers import ProbableProvider, RemoteBatch
@@ -143,8 +144,7 @@ def late_parts(run: Run, batch: BatchState) -> dict[str, str] | None:
 
     A batch that turns up late is paid for as far as it got: it is stopped, and its answers are used.
     """
-    found = {remote_id: run.provider.status(remote_id) for remote_id in batch.superseded if remote_id}
-    found |= _turned_up(run, batch)
+    found = {remote.remote_id: remote for remote in _superseded(run, batch)} | _turned_up(run, batch)
     for remote in found.values():
         if remote.end is None:
             run.provider.cancel(remote.remote_id)
@@ -155,6 +155,13 @@ def late_parts(run: Run, batch: BatchState) -> dict[str, str] | None:
         for number, remote in enumerate(found.values(), start=1)
         for name, handle in remote.parts.items()
     }
+
+
+def _superseded(run: Run, batch: BatchState) -> Iterator[RemoteBatch]:
+    """Yield the batches that turned up before, as they are now; one that is gone has nothing to give."""
+    for remote_id in filter(None, batch.superseded):
+        with contextlib.suppress(RejectedError):
+            yield run.provider.status(remote_id)
 
 
 def _turned_up(run: Run, batch: BatchState) -> dict[str, RemoteBatch]:
