@@ -170,3 +170,13 @@ def test_an_unknown_kind_of_store_is_refused_without_its_credentials() -> None:
 def test_a_store_can_be_named_by_path_or_url(tmp_path: Path) -> None:
     open_store(str(tmp_path)).put_new("log/a.json", b"1")
     assert open_store(f"file://{tmp_path}").get("log/a.json") == b"1"
+
+
+def test_a_folder_with_half_an_object_holds_nothing(tmp_path: Path) -> None:
+    """What a writer leaves that was killed while it wrote the first object of a folder."""
+    place = tmp_path / "experiments" / "essays"
+    place.mkdir(parents=True)
+    (place / ".pairlog-abc.tmp").write_bytes(b"half")
+    store = LocalStore(tmp_path)
+    assert store.folders("experiments") == []
+    assert store.list_from("experiments") == []
