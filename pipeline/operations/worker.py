@@ -196,9 +196,10 @@ class Run:
         """The provider that judges this run."""
         return self.worker.provider(self.config.judge.provider)
 
-    def decode(self, line: bytes) -> Output:
-        """Return what one raw line says; raises ValueError or msgspec.DecodeError if it cannot be read."""
-        return self.module.decode_live(line) if self.is_live else self.module.decode(line)
+    @property
+    def decode(self) -> Callable[[bytes], Output]:
+        """What reads one raw line; it raises ValueError or msgspec.DecodeError if it cannot."""
+        return self.module.decode_live if self.is_live else self.module.decode
 
     @property
     def is_live(self) -> bool:

@@ -9,6 +9,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from functools import cache
 from typing import Protocol, runtime_checkable
 
 import httpx
@@ -173,11 +174,13 @@ class ProviderModule(Protocol):
         ...
 
 
+@cache
 def names() -> list[str]:
     """Return the names of all providers."""
     return [module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")]
 
 
+@cache
 def module(name: str) -> ProviderModule:
     """Return the provider's module, or raise ConfigError with the nearest name."""
     known = names()
