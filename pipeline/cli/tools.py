@@ -64,7 +64,7 @@ def simulate(
     ledger: Annotated[Path | None, typer.Option("--ledger", help="Keep what was billed in this JSONL file.")] = None,
 ) -> None:
     """Serve the provider simulator on 127.0.0.1 until interrupted."""
-    from pipeline.simulator import SimulatorSettings, parse_faults, serve
+    from pipeline.simulator import SimulatorSettings, environment, parse_faults, serve
 
     settings = SimulatorSettings(
         port=port,
@@ -77,7 +77,12 @@ def simulate(
         faults=parse_faults(faults),
         ledger_path=str(ledger) if ledger else None,
     )
-    serve(settings, ready=lambda url: say(f"export OPENAI_BASE_URL={url}/v1 OPENAI_API_KEY=simulated"))
+
+    def tell(url: str) -> None:
+        say("paste this into the terminal you work in; stop the simulator with Ctrl-C:")
+        say("export " + " ".join(f"{name}={value}" for name, value in environment(url).items()))
+
+    serve(settings, ready=tell)
 
 
 def read_qualities(path: Path) -> dict[str, float]:

@@ -7,7 +7,7 @@ one module in `wires`.
 
 from pipeline.simulator.app import build_app
 from pipeline.simulator.faults import Fault, parse_faults
-from pipeline.simulator.server import Simulator, serve
+from pipeline.simulator.server import Simulator, environment, serve
 from pipeline.simulator.settings import SimulatorSettings
 
-__all__ = ["Fault", "Simulator", "SimulatorSettings", "build_app", "parse_faults", "serve"]
+__all__ = ["Fault", "Simulator", "SimulatorSettings", "build_app", "environment", "parse_faults", "serve"]

@@ -22,6 +22,20 @@ from pipeline.simulator.ledger import Ledger
 from pipeline.simulator.settings import SimulatorSettings
 
 _HOST = "127.0.0.1"
+PATHS = {  # where each provider's wire begins, by the variable its clients read the address from
+    "OPENAI_BASE_URL": "/v1",
+    "TOGETHER_BASE_URL": "/together",
+    "GROQ_BASE_URL": "/groq",
+    "MISTRAL_BASE_URL": "/mistral",
+    "AZURE_OPENAI_ENDPOINT": "/azure",
+    "XAI_BASE_URL": "/xai/v1",
+    "AWS_ENDPOINT_URL": "/aws",
+    "OLLAMA_HOST": "/ollama",
+    "PAIRLOG_COMPATIBLE_BASE_URL": "/compatible/v1",
+    "ANTHROPIC_BASE_URL": "/anthropic",
+    "GOOGLE_GEMINI_BASE_URL": "/gemini",
+    "GOOGLE_VERTEX_BASE_URL": "/vertex",
+}
 _PATIENCE_SECONDS = 10
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
@@ -124,62 +138,62 @@ class Simulator:
     @property
     def openai_base_url(self) -> str:
         """What `OPENAI_BASE_URL` is to be."""
-        return f"{self.url}/v1"
+        return self.url + PATHS["OPENAI_BASE_URL"]
 
     @property
     def together_base_url(self) -> str:
         """What `TOGETHER_BASE_URL` is to be."""
-        return f"{self.url}/together"
+        return self.url + PATHS["TOGETHER_BASE_URL"]
 
     @property
     def groq_base_url(self) -> str:
         """What `GROQ_BASE_URL` is to be."""
-        return f"{self.url}/groq"
+        return self.url + PATHS["GROQ_BASE_URL"]
 
     @property
     def mistral_base_url(self) -> str:
         """What `MISTRAL_BASE_URL` is to be."""
-        return f"{self.url}/mistral"
+        return self.url + PATHS["MISTRAL_BASE_URL"]
 
     @property
     def azure_endpoint(self) -> str:
         """What `AZURE_OPENAI_ENDPOINT` is to be."""
-        return f"{self.url}/azure"
+        return self.url + PATHS["AZURE_OPENAI_ENDPOINT"]
 
     @property
     def xai_base_url(self) -> str:
         """What `XAI_BASE_URL` is to be."""
-        return f"{self.url}/xai/v1"
+        return self.url + PATHS["XAI_BASE_URL"]
 
     @property
     def aws_endpoint_url(self) -> str:
         """What `AWS_ENDPOINT_URL` is to be, for Bedrock and S3."""
-        return f"{self.url}/aws"
+        return self.url + PATHS["AWS_ENDPOINT_URL"]
 
     @property
     def ollama_host(self) -> str:
         """What `OLLAMA_HOST` is to be."""
-        return f"{self.url}/ollama"
+        return self.url + PATHS["OLLAMA_HOST"]
 
     @property
     def compatible_base_url(self) -> str:
         """What `PAIRLOG_COMPATIBLE_BASE_URL` is to be."""
-        return f"{self.url}/compatible/v1"
+        return self.url + PATHS["PAIRLOG_COMPATIBLE_BASE_URL"]
 
     @property
     def anthropic_base_url(self) -> str:
         """What `ANTHROPIC_BASE_URL` is to be."""
-        return f"{self.url}/anthropic"
+        return self.url + PATHS["ANTHROPIC_BASE_URL"]
 
     @property
     def gemini_base_url(self) -> str:
         """What `GOOGLE_GEMINI_BASE_URL` is to be."""
-        return f"{self.url}/gemini"
+        return self.url + PATHS["GOOGLE_GEMINI_BASE_URL"]
 
     @property
     def vertex_base_url(self) -> str:
         """What `GOOGLE_VERTEX_BASE_URL` is to be, and `STORAGE_EMULATOR_HOST` for the bucket Vertex works on."""
-        return f"{self.url}/vertex"
+        return self.url + PATHS["GOOGLE_VERTEX_BASE_URL"]
 
     @property
     def ledger(self) -> Ledger:
@@ -190,6 +204,18 @@ class Simulator:
     def judge(self) -> Judge:
         """The judge, who knows the true qualities."""
         return self.engine.judge
+
+
+def environment(url: str) -> dict[str, str]:
+    """Return what to export so that the providers' clients talk to the simulator at this address."""
+    keys = ("OPENAI", "ANTHROPIC", "GEMINI", "TOGETHER", "GROQ", "MISTRAL", "XAI", "AZURE_OPENAI")
+    return {
+        **{name: url + path for name, path in PATHS.items() if name != "AWS_ENDPOINT_URL"},
+        **{f"{name}_API_KEY": "simulated" for name in keys},
+        "STORAGE_EMULATOR_HOST": url + PATHS["GOOGLE_VERTEX_BASE_URL"],
+        "GOOGLE_CLOUD_PROJECT": "simulated",
+        "PAIRLOG_VERTEX_BUCKET": "gs://simulated",
+    }
 
 
 def serve(
