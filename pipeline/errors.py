@@ -4,6 +4,7 @@ PipelineError
     ConfigError             fix the file, the call or the settings; never retried
     StoreError
         ConflictError       someone wrote first: read again, decide again
+        LeaseLostError      another worker has taken over: leave it to that one
         MissingError        there is no such object
         CorruptObjectError  stored bytes are not what they must be: stop and look
     ProviderError
@@ -28,6 +29,10 @@ class StoreError(PipelineError):
 
 class ConflictError(StoreError):
     """The key is taken: someone wrote first."""
+
+
+class LeaseLostError(StoreError):
+    """Another worker has taken the run over; what this one decides would change nothing."""
 
 
 class MissingError(StoreError):

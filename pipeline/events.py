@@ -119,12 +119,13 @@ class Uncertain(Event, frozen=True, kw_only=True, tag="uncertain"):
 
 
 class Adopted(Event, frozen=True, kw_only=True, tag="adopted"):
-    """The batch of an uncertain attempt was found at the provider."""
+    """The batch of an uncertain attempt was found at the provider; one that is not proven ours is never cancelled."""
 
     batch_id: BatchId
     attempt: int
     remote_id: str
     reason: str | None = None
+    proven: bool = True
 
 
 class Voided(Event, frozen=True, kw_only=True, tag="voided"):
@@ -173,7 +174,7 @@ class CancelAsked(Event, frozen=True, kw_only=True, tag="cancel-asked"):
 
 
 class Ended(Event, frozen=True, kw_only=True, tag="ended"):
-    """The batch is over at the provider; `parts` are what can be fetched, under the provider's names.
+    """The batch is over at the provider; `parts` are what can be fetched, `lines` how many lines each has if told.
 
     A batch that failed for a reason of the account is sent again without burning an attempt: its `fault` says so.
     """
@@ -185,6 +186,7 @@ class Ended(Event, frozen=True, kw_only=True, tag="ended"):
     faults: tuple[LineFault, ...] = ()
     fault: Fault | None = None
     not_before: datetime | None = None
+    lines: dict[str, int] = {}
 
 
 class OutputsStored(Event, frozen=True, kw_only=True, tag="outputs-stored"):

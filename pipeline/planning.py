@@ -59,7 +59,8 @@ def is_open(state: RunState) -> bool:
 
 def waits_for_a_person(state: RunState) -> list[BatchState]:
     """Return the batches that nothing but a person's hand moves on."""
-    return [batch for batch in state.batches.values() if batch.phase == "held" or batch.needs_person]
+    stopped = (batch for batch in state.batches.values() if batch.phase not in {"published", "cancelled"})
+    return [batch for batch in stopped if batch.phase == "held" or batch.needs_person]
 
 
 def moves_by_itself(state: RunState, *, unreachable: bool = False) -> bool:

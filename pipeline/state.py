@@ -73,6 +73,8 @@ class BatchState(msgspec.Struct, frozen=True, kw_only=True):
     end: End | None = None
     ended_at: datetime | None = None
     remote_parts: dict[str, str] = {}
+    remote_lines: dict[str, int] = {}
+    proven: bool = True
     faults: tuple[LineFault, ...] = ()
     fault: Fault | None = None
     code: str | None = None
@@ -132,7 +134,7 @@ def _note(batches: dict[BatchId, BatchState], event: AnyEvent, commit: Commit) -
     """Remember what a writer did before it learned that it had been replaced: its files, its sending, its batch."""
     match event:
         case Submitted(batch_id=batch_id) | Adopted(batch_id=batch_id) if batch_id in batches:
-            batches[batch_id] = _superseded(batches[batch_id], event)
+            batches[batch_id] = _made(batches[batch_id], event, commit)
         case FileUploaded(batch_id=batch_id, file_id=file_id) if batch_id in batches:
             batch = batches[batch_id]
             batches[batch_id] = replace(batch, other_files=(*batch.other_files, file_id))
@@ -253,6 +255,7 @@ def _ended(batch: BatchState, event: Ended, commit: Commit) -> BatchState:
         ended_at=commit.at,
         remote_status=event.status,
         remote_parts=event.parts,
+        remote_lines=event.lines,
         faults=event.faults,
     )
 
@@ -263,20 +266,13 @@ AttemptEvent = FileUploaded | Submitted | Uncertain | Adopted | Voided | Held | 
 def _attempted(batch: BatchState, event: AttemptEvent, commit: Commit) -> BatchState:
     if isinstance(event, Held) and batch.phase in AT_PROVIDER | {"ended", "stored"}:
         return replace(batch, phase="held", note=event.reason)
+    if isinstance(event, Submitted | Adopted):
+        return _made(batch, event, commit)
     if batch.phase not in UNSETTLED:
         return batch
     match event:
         case FileUploaded(file_id=file_id):
             return replace(batch, file_id=file_id)
-        case Submitted(remote_id=remote_id) | Adopted(remote_id=remote_id):
-            return replace(
-                batch,
-                phase="submitted",
-                remote_id=remote_id,
-                submitted_at=commit.at,
-                uncertain_at=None,
-                note=None,
-            )
         case Uncertain(reason=reason):
             return replace(batch, phase="uncertain", uncertain_at=commit.at, note=reason)
         case Held(reason=reason):
@@ -284,7 +280,7 @@ def _attempted(batch: BatchState, event: AttemptEvent, commit: Commit) -> BatchS
         case Voided(reason=reason):
             given_up = {**batch.voided, batch.attempt: batch.batch_key or ""}
             phase: Phase = "cancelled" if batch.cancel_asked else "voided"
-            return replace(batch, phase=phase, voided=given_up, note=reason)
+            return replace(_without_remote(batch), phase=phase, voided=given_up, note=reason)
         case Refused(fault=fault, reason=reason):
             return replace(
                 batch,
@@ -297,6 +293,34 @@ def _attempted(batch: BatchState, event: AttemptEvent, commit: Commit) -> BatchS
             )
         case _:
             assert_never(event)
+
+
+_NOTHING_MADE: frozenset[Phase] = UNSETTLED | {"voided", "refused", "cancelled"}
+
+
+def _made(batch: BatchState, event: Submitted | Adopted, commit: Commit) -> BatchState:
+    """The provider has a batch: a fact, whoever says it and whatever was thought of the attempt meanwhile."""
+    known = event.remote_id in batch.superseded
+    if event.attempt != batch.attempt or batch.phase not in _NOTHING_MADE or known:
+        return _superseded(batch, event)
+    return replace(
+        batch,
+        phase="submitted",
+        remote_id=event.remote_id,
+        proven=event.proven if isinstance(event, Adopted) else True,
+        submitted_at=commit.at,
+        uncertain_at=None,
+        fault=None,
+        needs_person=False,
+        note=None,
+    )
+
+
+def _without_remote(batch: BatchState) -> BatchState:
+    """Keep in mind what the provider once had under this attempt."""
+    if batch.remote_id is None:
+        return batch
+    return replace(batch, remote_id=None, superseded=(*batch.superseded, batch.remote_id))
 
 
 def _superseded(batch: BatchState, event: AttemptEvent) -> BatchState:

@@ -91,8 +91,7 @@ def _conservation(experiment: ExperimentStatus) -> Table:
     for name in shown:
         table.add_column(name, justify="right")
     for run in experiment.runs:
-        label = run.run_id.removeprefix(f"{experiment.name}--")
-        table.add_row(label, str(len(run.batches)), *(f"{run.counts[name]:,}" for name in shown))
+        table.add_row(run.run_id, str(len(run.batches)), *(f"{run.counts[name]:,}" for name in shown))
     table.add_section()
     batches = sum(len(run.batches) for run in experiment.runs)
     table.add_row("all", str(batches), *(f"{experiment.counts[name]:,}" for name in shown), style="bold")

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from pipeline import planning
 from pipeline.cli.app import (
     FileArgument,
     IntervalOption,
@@ -25,7 +26,7 @@ from pipeline.operations.resuming import Standing, standing
 from pipeline.operations.resuming import resume as resume_runs
 from pipeline.operations.resuming import submit as submit_run
 from pipeline.operations.settling import adopt_by_hand, void_by_hand
-from pipeline.operations.studies import Plan, check_keys, freeze, open_runs
+from pipeline.operations.studies import Plan, check_keys, complete_opening, freeze, open_runs
 from pipeline.operations.worker import Run, Worker
 from pipeline.state import UNSETTLED, BatchState
 from pipeline.storage.probe import ensure_proven
@@ -92,6 +93,9 @@ def submit(file: FileArgument, store: StoreOption = None) -> int:
     if unsent:
         complain(f"{len(unsent)} batches are not at their provider yet: {_why(unsent)}; `pairlog resume` goes on")
         return 1
+    if not any(planning.is_open(run.state) for run in runs):
+        say("nothing was sent: every request of this experiment has ended already")
+        return 0
     live = sum(run.is_live for run in runs)
     say(
         "every batch is at its provider; `pairlog resume` polls and fetches"
@@ -114,8 +118,12 @@ def submitted(worker: Worker, file: str) -> list[Run]:
     studies.check_growth(worker, planned.experiment)
     ensure_proven(worker.store, worker.clock)
     runs = open_runs(worker, planned, experiment_digest=freeze(worker, planned))
+    unreachable: set[str] = set()
     for run in runs:
-        submit_run(run, mended=True)
+        if run.config.judge.provider not in unreachable:
+            submit_run(run, mended=True)
+        if any(batch.fault in {"account", "rate"} for batch in run.state.batches.values()):
+            unreachable.add(run.config.judge.provider)
     return runs
 
 
@@ -180,9 +188,11 @@ def cancel(
     runs = [run for run in worker.runs(experiment) if run_id in {None, run.run_id}]
     if not runs:
         raise ConfigError(f"experiment {name!r} has no run {run_id!r}; `pairlog status {name}` lists them")
+    check_keys(worker, (run.config for run in runs if run.refresh().batches))
+    complete_opening(worker, runs)
     asked = sum(cancel_run(run) for run in runs)
     end = standing(runs)
-    say(f"{asked} batches cancelled")
+    say(f"{asked} batches cancelled" if asked else "nothing is open")
     if end.is_open:
         complain(
             f"{end.counts.open:,} requests wait for their provider; `pairlog resume {name}` fetches what was answered",

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from pipeline.domain import STATUSES, Counts, Experiment
-from pipeline.errors import PipelineError
+from pipeline.errors import ConfigError, PipelineError
 from pipeline.events import Part
 from pipeline.ids import Digest, ExperimentName, digest
 from pipeline.operations.material import load_material
 from pipeline.operations.worker import Run, Worker
-from pipeline.state import BatchState
-from pipeline.storage import keys
-from pipeline.storage.log import state_as_of
+from pipeline.state import BatchState, RunState, fold
+from pipeline.storage import checkpoints, keys
+from pipeline.storage.log import read_commits, state_as_of
 from pipeline.storage.streams import Measured, decompressed
 from pipeline.storage.tables import opened, stream
 
@@ -84,9 +84,30 @@ class _Ledger(msgspec.Struct):
     batches: list[_Made] = []
 
 
+class _Entry(msgspec.Struct):
+    type: str
+    batch_id: str | None = None
+    custom_id: str | None = None
+    delivered: bool = True
+
+
+def _told(ledger: bytes) -> _Ledger:
+    """Return what a ledger says, be it the simulator's answer or its file of JSON lines."""
+    try:
+        if b'"billed":[' in ledger:
+            return msgspec.json.decode(ledger, type=_Ledger)
+        entries = msgspec.json.Decoder(_Entry).decode_lines(ledger)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise ConfigError(f"the ledger is not one that a simulator wrote: {error}") from error
+    return _Ledger(
+        billed=[_Billed(custom_id=one.custom_id, delivered=one.delivered) for one in entries if one.type == "billed"],
+        batches=[_Made(batch_id=one.batch_id) for one in entries if one.type == "batch" and one.batch_id],
+    )
+
+
 def audit_ledger(worker: Worker, ledger: bytes) -> list[Finding]:
     """Check a simulator's ledger against the log: each batch is known, and nothing was paid for again after it came."""
-    told = msgspec.json.decode(ledger, type=_Ledger)
+    told = _told(ledger)
     states = [run.refresh() for name in worker.experiment_names() for run in worker.runs(name)]
     known = {
         remote_id
@@ -160,6 +181,7 @@ def _run(auditor: _Auditor, run: Run) -> None:
     except PipelineError as error:
         auditor.broken(keys.log(run.run_id), str(error))
         return
+    _checkpoints(auditor, run)
     if state.plan is None:
         return
     auditor.requests += state.plan.requests
@@ -170,6 +192,20 @@ def _run(auditor: _Auditor, run: Run) -> None:
     ended: set[str] = set()
     for batch in state.batches.values():
         _batch(auditor, run, batch, ended)
+
+
+def _checkpoints(auditor: _Auditor, run: Run) -> None:
+    """Compare every readable checkpoint with what the log folds to there; one ahead of the log betrays a lost tail."""
+    store = auditor.worker.store
+    commits = [commit for commit, _ in read_commits(store, run.run_id)]
+    for key in store.list_from(keys.checkpoints(run.run_id)):
+        found = checkpoints.decode(store.get(key))
+        if found is None:
+            continue
+        if found.seq >= len(commits):
+            auditor.broken(key, f"was made after commit {found.seq}, but the log ends at {len(commits) - 1}")
+        elif found.state != fold(RunState(run_id=run.run_id), commits[: found.seq + 1]):
+            auditor.broken(key, "does not hold what the log folds to; delete it")
 
 
 def _batch(auditor: _Auditor, run: Run, batch: BatchState, ended: set[str]) -> None:

@@ -15,7 +15,8 @@ def cancel(run: Run) -> int:
     """
     asked = _record(run)
     for batch in run.state.batches.values():
-        if batch.batch_id in asked and batch.phase in AT_PROVIDER and batch.remote_id is not None:
+        at_provider = batch.batch_id in asked and batch.phase in AT_PROVIDER and not run.is_live and batch.proven
+        if at_provider and batch.remote_id is not None:
             try:
                 run.provider.cancel(batch.remote_id)
                 run.notify(batch, f"asked the provider to stop {batch.remote_id}")

@@ -1,9 +1,10 @@
 """Polling and fetching: what the provider says, and what came back, byte for byte, before anyone reads it."""
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from pipeline import planning
-from pipeline.errors import AccountError, ConflictError, ProviderError, RejectedError
+from pipeline.errors import AccountError, ConflictError, ProviderError, RejectedError, UnavailableError
 from pipeline.events import AnyEvent, Ended, OutputsStored, Part, StatusChanged
 from pipeline.operations.settling import hold, late_parts
 from pipeline.operations.worker import Run
@@ -13,6 +14,8 @@ from pipeline.storage import keys
 from pipeline.storage.streams import Measured, compressed, decompressed
 
 _NO_FILES = "completed, no files yet"
+_EVENTS_A_COMMIT = 100
+_FAULTS_KEPT = 200
 
 
 def poll_due(run: Run) -> int:
@@ -25,8 +28,8 @@ def poll_due(run: Run) -> int:
             if remote is not None and remote.remote_id == batch.remote_id:
                 events += _news(run, batch, remote)
         try:
-            if events:
-                run.decide(*events)
+            for start in range(0, len(events), _EVENTS_A_COMMIT):
+                run.decide(*events[start : start + _EVENTS_A_COMMIT])
         except ConflictError:
             continue
         return sum(isinstance(event, Ended) for event in events)
@@ -36,7 +39,7 @@ def _asked(run: Run, batch: BatchState) -> RemoteBatch | None:
     assert batch.remote_id is not None, "a submitted batch has the provider's id"
     try:
         remote = run.provider.status(batch.remote_id)
-        if batch.cancel_asked and remote.end is None:
+        if batch.cancel_asked and batch.proven and remote.end is None:
             run.provider.cancel(remote.remote_id)
     except AccountError as error:
         run.trouble = f"{batch.remote_id} cannot be polled: {error}"
@@ -64,7 +67,8 @@ def _not_shown(run: Run, batch: BatchState, error: RejectedError) -> None:
 
 def _news(run: Run, batch: BatchState, remote: RemoteBatch) -> list[AnyEvent]:
     """Return what the log does not know yet."""
-    if remote.end == "completed" and not remote.parts:
+    announced = remote.lines.get("output", 0) > 0 and "output" not in remote.parts
+    if (remote.end == "completed" and not remote.parts) or (remote.end is not None and announced):
         return _without_files(run, batch)
     if remote.end is not None:
         waits = remote.fault in {"account", "rate"}
@@ -76,9 +80,10 @@ def _news(run: Run, batch: BatchState, remote: RemoteBatch) -> list[AnyEvent]:
                 end=remote.end,
                 status=remote.status,
                 parts=dict(remote.parts),
-                faults=remote.faults,
+                faults=remote.faults[:_FAULTS_KEPT],
                 fault=remote.fault,
                 not_before=not_before,
+                lines=dict(remote.lines),
             )
         ]
     if remote.status == batch.remote_status:
@@ -133,7 +138,7 @@ def _fetch(run: Run, batch: BatchState, name: str, handle: str) -> Part:
     key = keys.output(run.run_id, batch.batch_id, attempt=batch.attempt, part=name, source=handle)
     store = run.worker.store
     if not store.exists(key):
-        fetched = Measured(run.provider.download(handle))
+        fetched = Measured(_whole(run, batch, name, run.provider.download(handle)))
         try:
             store.put_stream(key, compressed(fetched))
             return Part(name=name, key=key, digest=fetched.digest(), bytes=fetched.size)
@@ -142,3 +147,23 @@ def _fetch(run: Run, batch: BatchState, name: str, handle: str) -> Part:
     with store.open(key) as file:
         stored = Measured(decompressed(file, key=key)).drained()
     return Part(name=name, key=key, digest=stored.digest(), bytes=stored.size)
+
+
+def _whole(run: Run, batch: BatchState, name: str, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Pass the chunks on; raise UnavailableError, so that nothing is stored, if they cannot be the part's whole bytes.
+
+    A page of another server and a body that was cut at a line's end look like success. What stays short for long is
+    taken as it is: the requests without a line are sent again.
+    """
+    lines, begun, last = 0, b"", b"\n"
+    for chunk in chunks:
+        begun = begun or chunk.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+        if begun not in {b"", b"{"}:
+            raise UnavailableError(f"{name} does not hold lines of JSON")
+        lines += chunk.count(b"\n")
+        last = chunk[-1:] or last
+        yield chunk
+    lines += last != b"\n"
+    expected = batch.remote_lines.get(name, 0)
+    if lines < expected and not _waited(run, batch.ended_at):
+        raise UnavailableError(f"{name} has {lines} lines where the provider speaks of {expected}")

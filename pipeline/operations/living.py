@@ -73,6 +73,8 @@ def _call(run: Run, batch: BatchState) -> bool:
         rate=rate.get((judge.provider, judge.model), _DEFAULT_RATE),
         clock=run.worker.clock,
     )
+    if batch.cancel_asked:
+        return _finish(run, batch)
     answered = {name for name, _ in _stored(run, batch)}
     open_ = [request for request in _inputs(run, batch) if request.request_id not in answered]
     chunks = len(run.worker.store.list_from(keys.outputs(run.run_id, batch.batch_id)))
@@ -82,7 +84,7 @@ def _call(run: Run, batch: BatchState) -> bool:
             _keep(run, batch, chunks, answers)
             chunks += 1
             if not run.keep() or run.refresh().batches[batch.batch_id].cancel_asked:
-                break
+                client.stop()
     except AccountError as error:
         run.trouble = f"{judge.provider} refuses live calls: {error}"
         return False

@@ -9,7 +9,7 @@ import msgspec
 from pipeline import planning
 from pipeline.domain import STATUSES, Counts, Output, Status
 from pipeline.errors import ConflictError
-from pipeline.events import BatchPlanned, RowsPublished
+from pipeline.events import BatchPlanned, CancelAsked, RowsPublished
 from pipeline.ids import RequestId, digest
 from pipeline.operations.rows import Row, RowBuilder
 from pipeline.operations.settling import hold
@@ -23,15 +23,20 @@ from pipeline.tasks.answers import Unparsed
 
 _FAILURES = frozenset({"errored", "expired", "cancelled"})
 _LINES_THAT_TELL = 200
+_ID_FIELDS = ("custom_id", "key", "request_id", "recordId", "batch_request_id")
 _UNANSWERED: frozenset[Status] = frozenset({"expired", "missing"})
 
 
 def publish_due(run: Run) -> int:
     """Publish the rows of every batch whose outputs are stored, or that will never have any; return how many."""
     due = planning.due(run.refresh(), run.worker.clock.now()).publish
+    published = 0
     for batch in due:
+        if not run.keep():
+            break
         publish(run, batch)
-    return len(due)
+        published += 1
+    return published
 
 
 def publish(run: Run, batch: BatchState) -> None:
@@ -50,7 +55,7 @@ def publish(run: Run, batch: BatchState) -> None:
             except ConflictError:
                 run.notify(batch, "was published by another worker")
     event = _published(run, batch, key, reading) if store.exists(key) else _nothing_published(batch, reading)
-    _commit(run, batch, event, burns=not reading.spared)
+    _commit(run, batch, event, burns=not (reading.spared and event.counts.ended))
 
 
 def _published(run: Run, batch: BatchState, key: str, reading: "_Reading") -> RowsPublished:
@@ -88,9 +93,10 @@ def _commit(run: Run, batch: BatchState, event: RowsPublished, *, burns: bool) -
     if event.again:
         following.append(planning.next_batch(batch, again=event.again, burns=burns))
         run.notify(batch, f"{event.again} requests got no answer and are sent again")
-    while run.refresh().batches[batch.batch_id].phase != "published":
+    while (now := run.refresh().batches[batch.batch_id]).phase != "published":
+        unwanted = [CancelAsked(batch_ids=(each.batch_id,)) for each in following if now.cancel_asked]
         try:
-            run.decide(event, *following)
+            run.decide(event, *following, *unwanted)
         except ConflictError:
             continue
 
@@ -166,6 +172,17 @@ class _Reading:
                         yield decode(line), part.name.startswith("late")
                     except (ValueError, msgspec.DecodeError, RecursionError):
                         self.damaged += 1
+                        if (name := self._named_in(line)) is not None:
+                            yield Output(request_id=name, status="errored", reason="unreadable"), True
+
+    def _named_in(self, line: bytes | None) -> RequestId | None:
+        """Return which request a line answers that is whole but not as we know it: paid for, not to be bought again."""
+        try:
+            fields = msgspec.json.decode((line or b"").decode(), type=dict[str, object])
+        except (ValueError, msgspec.DecodeError, RecursionError):
+            return None
+        names = (fields.get(key) for key in _ID_FIELDS)
+        return next((RequestId(name) for name in names if isinstance(name, str) and name in self._positions), None)
 
     def _read(self, position: int, output: Output, contradicted: set[int]) -> Row:
         """Return the row of a request whose output came back."""
@@ -212,7 +229,8 @@ class _Reading:
     def _ended(self, row: Row) -> Iterator[Row]:
         """Yield the row if the request has reached its end with it."""
         if row.again or row.status in _UNANSWERED:
-            if self._again or self.spared:
+            innocent = self.spared and self._lines.get(row.position) not in self._named
+            if self._again or innocent:
                 return
             if self._batch.cancel_asked and row.status in _UNANSWERED:
                 row = msgspec.structs.replace(row, status="cancelled", reason="cancelled_at_provider")

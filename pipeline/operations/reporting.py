@@ -58,6 +58,8 @@ def status(worker: Worker, names: Iterable[ExperimentName], *, as_of: datetime |
 
 def _experiment(worker: Worker, name: ExperimentName, as_of: datetime | None) -> ExperimentStatus:
     runs = list(zip(found := worker.runs(name), _states(worker, found, as_of), strict=True))
+    if as_of is not None:
+        runs = [(run, state) for run, state in runs if state.plan is not None]
     total = sum((_counts(run, state) for run, state in runs), Counts())
     return ExperimentStatus(name=name, counts=total.as_dict(), runs=tuple(_run(run, state) for run, state in runs))
 

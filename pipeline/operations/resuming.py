@@ -3,12 +3,14 @@
 Any number of workers may do this on one store: they meet in the log, where only one of them can decide.
 """
 
+import contextlib
 from collections.abc import Callable, Container
 
 import msgspec
 
 from pipeline import planning
 from pipeline.domain import Counts
+from pipeline.errors import LeaseLostError
 from pipeline.operations.cleaning import clean_due
 from pipeline.operations.collecting import collect_due, poll_due
 from pipeline.operations.living import call_due
@@ -34,7 +36,7 @@ def advance(run: Run, *, mended: bool = False) -> None:
         poll_due(run)
     if not _is_work_due(run, mended=mended):
         return
-    with run.lease() as mine:
+    with contextlib.suppress(LeaseLostError), run.lease() as mine:
         if mine:
             _work(run, mended=mended)
 
@@ -67,8 +69,9 @@ def submit(run: Run, *, mended: bool = False, only: Container[int] | None = None
     """
     if run.is_live:
         return 0
-    with run.lease() as mine:
+    with contextlib.suppress(LeaseLostError), run.lease() as mine:
         return submit_due(run, mended=mended, only=only) if mine else 0
+    return 0
 
 
 def resume(
@@ -80,8 +83,8 @@ def resume(
     watch: Callable[[Standing], None] = lambda _: None,
 ) -> Standing:
     """Bring the runs to their end, polling every `interval` seconds; return how far they are."""
+    check_keys(worker, (run.config for run in runs if planning.is_open(run.refresh()) or run.state.plan is None))
     complete_opening(worker, runs)
-    check_keys(worker, (run.config for run in runs if planning.is_open(run.refresh())))
     mended = True
     while True:
         for run in runs:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from pipeline import planning
-from pipeline.errors import ProviderError, RejectedError
+from pipeline.errors import ConfigError, ProviderError, RejectedError
 from pipeline.events import Adopted, Held, Uncertain, Voided
 from pipeline.operations.worker import Run
 from pipeline.providers import ProbableProvider, RemoteBatch
@@ -29,6 +29,8 @@ def settle_due(run: Run) -> int:
 
 def settle(run: Run, batch: BatchState) -> bool:
     """Look for one attempt's batch; return whether it is settled now."""
+    if not _is_our_account(run, batch):
+        return False
     try:
         found = _look(run, batch)
         if found:
@@ -36,6 +38,8 @@ def settle(run: Run, batch: BatchState) -> bool:
         if batch.phase == "submitting":
             reason = "the worker that announced this attempt recorded no answer"
             run.record(Uncertain(batch_id=batch.batch_id, attempt=batch.attempt, reason=reason))
+            waits = f"{run.worker.pace.quiet:g} s"
+            run.notify(batch, f"may have been created; it is looked for during {waits} before anything is sent again")
             return False
         if not planning.quiet_since(batch, run.worker.clock.now(), run.worker.pace.quiet):
             return False
@@ -45,6 +49,18 @@ def settle(run: Run, batch: BatchState) -> bool:
         return False
 
 
+def _is_our_account(run: Run, batch: BatchState) -> bool:
+    """Say whether the key in use can see what this attempt may have made; another account's listing proves nothing."""
+    used = run.provider.account
+    if batch.account is None or batch.account == used:
+        return True
+    run.trouble = (
+        f"{batch.batch_id} may have been created with another key (fingerprint {batch.account}, now {used}); "
+        "set the key of that account, or settle it by hand"
+    )
+    return False
+
+
 def _look(run: Run, batch: BatchState) -> list[RemoteBatch]:
     """Return the batches at the provider that are, or may be, this attempt's."""
     assert batch.batch_key is not None, "an opened attempt has a key"
@@ -52,7 +68,7 @@ def _look(run: Run, batch: BatchState) -> list[RemoteBatch]:
     provider = run.provider
     if not isinstance(provider, ProbableProvider):
         return provider.find(batch.batch_key, since=batch.opened_at)
-    taken = known_remote_ids(run)
+    taken = known_remote_ids(run) - set(batch.superseded)
     requests = batch.input.requests if batch.input else batch.requests
     candidates = provider.candidates(since=batch.opened_at, requests=requests)
     return [each for each in candidates if each.remote_id not in taken and _may_be_ours(run, batch, provider, each)]
@@ -66,7 +82,10 @@ def _may_be_ours(run: Run, batch: BatchState, provider: ProbableProvider, remote
 def _is_proven(run: Run, batch: BatchState, provider: ProbableProvider, remote: RemoteBatch) -> bool:
     if remote.end is None:
         return False
-    shown = set(islice(provider.custom_ids(remote.remote_id), _IDS_THAT_PROVE))
+    try:
+        shown = set(islice(provider.custom_ids(remote.remote_id), _IDS_THAT_PROVE))
+    except RejectedError:
+        return False
     ours = {run.renderer.request_id(position) for position in run.members(batch).tolist()}
     return bool(shown) and shown <= ours
 
@@ -119,7 +138,15 @@ def _adopt(run: Run, batch: BatchState, found: list[RemoteBatch]) -> bool:
     reason = None if proven else "the only batch of this size made at that time; proven when it ends"
     if others:
         reason = f"also found and cancelled: {', '.join(remote.remote_id for remote in others)}"
-    run.record(Adopted(batch_id=batch.batch_id, attempt=batch.attempt, remote_id=oldest.remote_id, reason=reason))
+    run.record(
+        Adopted(
+            batch_id=batch.batch_id,
+            attempt=batch.attempt,
+            remote_id=oldest.remote_id,
+            reason=reason,
+            proven=bool(proven),
+        )
+    )
     run.notify(batch, f"found at the provider as {oldest.remote_id}", warning=bool(others))
     for remote in others:
         provider.cancel(remote.remote_id)
@@ -135,7 +162,7 @@ def _void(run: Run, batch: BatchState) -> bool:
         return _adopt(run, batch, late)
     reason = f"not at the provider {run.worker.pace.quiet:g} s after it was first missed"
     run.record(Voided(batch_id=batch.batch_id, attempt=batch.attempt, reason=reason))
-    run.notify(batch, "was not created; it will be sent again")
+    run.notify(batch, "was not created" + ("" if batch.cancel_asked else "; it will be sent again"))
     return True
 
 
@@ -178,13 +205,24 @@ def _turned_up(run: Run, batch: BatchState) -> dict[str, RemoteBatch]:
 
 
 def adopt_by_hand(run: Run, batch: BatchState, remote_id: str) -> None:
-    """Settle a batch as a person says: it is this one at the provider."""
-    run.provider.status(remote_id)
+    """Settle a batch as a person says: it is this one at the provider; refused if it is known to be another's."""
+    shown = run.provider.status(remote_id)
+    if remote_id in known_remote_ids(run) - {batch.remote_id, *batch.superseded}:
+        raise ConfigError(f"{remote_id} belongs to another batch of this store")
+    if shown.batch_key is not None and shown.batch_key not in {batch.batch_key, *batch.voided.values()}:
+        raise ConfigError(f"{remote_id} carries another batch's key ({shown.batch_key}); it is not {batch.batch_id}")
     run.record(Adopted(batch_id=batch.batch_id, attempt=batch.attempt, remote_id=remote_id, reason="settled by hand"))
 
 
 def void_by_hand(run: Run, batch: BatchState) -> None:
-    """Settle a batch as a person says: the provider does not have it."""
+    """Settle a batch as a person says: the provider does not have it; refused if the provider shows it."""
+    found = [remote.remote_id for remote in _look(run, batch)]
+    with contextlib.suppress(RejectedError):
+        if batch.remote_id is not None:
+            found.append(run.provider.status(batch.remote_id).remote_id)
+    if found:
+        command = f"pairlog adopt {run.run_id} {batch.batch_id} {found[0]}"
+        raise ConfigError(f"the provider has {found[0]}, which would be paid twice; use `{command}`")
     run.record(Voided(batch_id=batch.batch_id, attempt=batch.attempt, reason="settled by hand"))
 
 

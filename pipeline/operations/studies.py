@@ -61,6 +61,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 def plan(location: str) -> Plan:
     """Return what the experiment file at this path or URL asks for; raises ConfigError if it cannot be done."""
+    if "://" not in location and not Path(location).is_file():
+        raise ConfigError(f"{location} does not exist; give the path of an experiment file")
     base = _folder(location)
     source = shown(location)
     file = read_experiment(read_text(location, base=str(Path.cwd())).encode(), source=source)
@@ -243,8 +245,14 @@ def complete_opening(worker: Worker, runs: list[Run]) -> None:
 
 def check_keys(worker: Worker, configs: Iterable[RunConfig]) -> None:
     """Raise ConfigError if a provider of these runs has no key: before anything is written or sent."""
+    problems: dict[str, None] = {}
     for config in configs:
-        if config.judge.mode == "live":
-            providers.module(config.judge.provider).live_call(worker.settings, config.judge)
-        else:
-            worker.provider(config.judge.provider)
+        try:
+            if config.judge.mode == "live":
+                providers.module(config.judge.provider).live_call(worker.settings, config.judge)
+            else:
+                worker.provider(config.judge.provider)
+        except ConfigError as error:
+            problems[str(error)] = None
+    if problems:
+        raise ConfigError("; ".join(problems))

@@ -193,7 +193,8 @@ def _created(run: Run, batch: BatchState, opened: AttemptOpened) -> BatchState:
 def _is_still_ours(run: Run, opened: AttemptOpened) -> bool:
     """Say whether nobody doubts this attempt or has taken the run over: the last look before the money."""
     batch = run.refresh().batches[opened.batch_id]
-    return batch.attempt == opened.attempt and batch.phase == "submitting" and run.keep()
+    wanted = batch.attempt == opened.attempt and batch.phase == "submitting" and not batch.cancel_asked
+    return wanted and run.keep()
 
 
 def _submission(run: Run, batch: BatchState, opened: AttemptOpened) -> Submission:
@@ -234,22 +235,29 @@ def _not_submitted(run: Run, batch: BatchState, *, attempt: int, error: Provider
         event = Uncertain(batch_id=batch.batch_id, attempt=attempt, reason=str(error))
     elif isinstance(error, AccountError):
         event = _refused(run, batch, attempt, error, fault="account")
-    elif isinstance(error, RejectedError):
+    elif isinstance(error, RejectedError) and not _is_wrong_address(error):
         event = Refused(batch_id=batch.batch_id, attempt=attempt, fault="content", reason=str(error), code=error.code)
     else:
-        event = _refused(run, batch, attempt, error, fault="rate")
+        wrong = isinstance(error, RejectedError)
+        event = _refused(run, batch, attempt, error, fault="account" if wrong else "rate")
     return run.record(event).batches[batch.batch_id]
+
+
+def _is_wrong_address(error: RejectedError) -> bool:
+    """Say whether the answer comes from a place that is not the provider's: a person must mend the address or model."""
+    return error.status in {404, 405} or (error.status is not None and 300 <= error.status < 400)
 
 
 def _refused(run: Run, batch: BatchState, attempt: int, error: ProviderError, *, fault: Fault) -> Refused:
     asked = error.retry_after if isinstance(error, UnavailableError | AccountError) else None
-    needs_person = isinstance(error, AccountError) and not error.mendable_by_waiting
+    mends_itself = isinstance(error, AccountError) and error.mendable_by_waiting
+    needs_person = isinstance(error, AccountError | RejectedError) and not mends_itself
     return Refused(
         batch_id=batch.batch_id,
         attempt=attempt,
         fault=fault,
         reason=str(error),
-        code=error.code if isinstance(error, AccountError) else None,
+        code=error.code if isinstance(error, AccountError | RejectedError) else None,
         not_before=run.worker.clock.now() + timedelta(seconds=_pause(run, fault) if asked is None else asked),
         needs_person=needs_person,
     )

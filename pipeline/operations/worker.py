@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pipeline import providers
 from pipeline.clock import Clock
 from pipeline.domain import Experiment, Frame, Limits, Output, RunConfig
-from pipeline.errors import ConfigError, CorruptObjectError
+from pipeline.errors import ConfigError, CorruptObjectError, LeaseLostError
 from pipeline.events import AnyEvent
 from pipeline.ids import BatchId, Digest, ExperimentName, RunId
 from pipeline.operations.material import load_material
@@ -100,7 +100,7 @@ class Worker:
     def _experiment(self, key: str) -> Experiment:
         try:
             return _experiments.decode(self.store.get(key))
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise CorruptObjectError(f"{key} is not a frozen experiment; restore it from a backup ({error})") from error
 
     def runs(self, name: ExperimentName) -> list["Run"]:
@@ -160,7 +160,12 @@ class Run:
         return self._log.refresh()
 
     def decide(self, *events: AnyEvent) -> RunState:
-        """Append what was decided on the state last seen; raises ConflictError if somebody was first."""
+        """Append what was decided on the state last seen.
+
+        Raises ConflictError if somebody was first, LeaseLostError if another worker has taken over.
+        """
+        if self._log.epoch is not None and self._log.epoch < self.state.epoch:
+            raise LeaseLostError(f"{self.run_id} is in another worker's hands now")
         return self._log.append(*events)
 
     def record(self, *events: AnyEvent) -> RunState:

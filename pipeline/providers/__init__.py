@@ -37,7 +37,8 @@ class RemoteBatch(msgspec.Struct, frozen=True, kw_only=True):
     """A batch as its provider shows it.
 
     `status` is the provider's own word; `end` is set once nothing more will change; `parts` are what can be fetched
-    then, by name. `fault` is set when the whole batch failed for a reason of the account, not of its lines.
+    then, by name, and `lines` how many lines each of them has, where the provider tells. `fault` is set when the whole
+    batch failed for a reason of the account, not of its lines.
     """
 
     remote_id: str
@@ -45,6 +46,7 @@ class RemoteBatch(msgspec.Struct, frozen=True, kw_only=True):
     running: bool = True
     end: End | None = None
     parts: Mapping[str, str] = {}
+    lines: Mapping[str, int] = {}
     faults: tuple[LineFault, ...] = ()
     fault: Fault | None = None
     batch_key: str | None = None

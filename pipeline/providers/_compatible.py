@@ -190,6 +190,9 @@ def order(submission: Submission, file_id: str | None, *, endpoint: str = CHAT) 
     }
 
 
+_TOLD = frozenset({"completed", "expired", "cancelled"})  # ends whose counts say how many lines there are
+
+
 def remote_batch(batch: Batch) -> RemoteBatch:
     """Return the batch in our words; statuses are compared without regard to letter case."""
     status = batch.status.lower()
@@ -201,6 +204,7 @@ def remote_batch(batch: Batch) -> RemoteBatch:
         running=status != "validating",
         end=_ENDS.get(status),
         parts=parts(output=batch.output_file_id, error=batch.error_file_id),
+        lines={"output": counts.completed or 0, "error": counts.failed or 0} if status in _TOLD else {},
         faults=tuple(LineFault(line=problem.line, reason=_reason(problem)) for problem in problems[:_MOST_FAULTS]),
         fault=_account_fault(problems) if status == "failed" else None,
         batch_key=key_in(batch.metadata),

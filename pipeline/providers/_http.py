@@ -300,14 +300,14 @@ def decoded(body: bytes, kind: type[T]) -> T:
     """Return the answer, or raise OutcomeUnknownError: it came back from a call that may have worked."""
     try:
         return msgspec.json.decode(body, type=kind)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise OutcomeUnknownError(f"the answer cannot be read: {error}") from error
 
 
 def _decoded(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise UnavailableError(f"the answer cannot be read: {error}") from error
 
 

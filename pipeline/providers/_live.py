@@ -16,7 +16,7 @@ import msgspec
 from pipeline.clock import Clock
 from pipeline.errors import AccountError
 from pipeline.providers import LiveAnswer, LiveCall
-from pipeline.providers._refusals import retry_after
+from pipeline.providers._refusals import fault_of, retry_after
 
 _TRIES = 5
 _MOST_AT_ONCE = 32
@@ -37,6 +37,7 @@ class LiveClient:
         self._rate = rate
         self._clock = clock
         self._transport = transport
+        self._stop = threading.Event()
 
     def answers(self, calls: Iterable[tuple[str, bytes]]) -> Iterator[list[LiveAnswer]]:
         """Make the calls and yield their answers as they arrive, about twice a second; also empty lists.
@@ -44,14 +45,17 @@ class LiveClient:
         Raises AccountError if the provider does not accept the key; what was answered by then has been yielded.
         """
         done: queue.Queue[LiveAnswer | BaseException | None] = queue.Queue()
-        stop = threading.Event()
-        worker = threading.Thread(target=self._run, args=(list(calls), done, stop), daemon=True)
+        worker = threading.Thread(target=self._run, args=(list(calls), done, self._stop), daemon=True)
         worker.start()
         try:
             yield from _in_chunks(done)
         finally:
-            stop.set()
+            self._stop.set()
             worker.join()
+
+    def stop(self) -> None:
+        """Begin no further call; what is under way is still answered and yielded."""
+        self._stop.set()
 
     def _run(
         self,
@@ -79,7 +83,7 @@ class LiveClient:
                 for request_id, body in pending:
                     if stop.is_set():
                         return
-                    done.put(await self._answer(client, pacer, request_id, body))
+                    done.put(await self._answer(client, pacer, request_id, body, stop=stop))
 
             workers = [asyncio.create_task(work()) for _ in range(min(_MOST_AT_ONCE, len(calls)))]
             try:
@@ -88,16 +92,21 @@ class LiveClient:
                 for each in workers:
                     each.cancel()
 
-    async def _answer(self, client: httpx.AsyncClient, pacer: "_Pacer", request_id: str, body: bytes) -> LiveAnswer:
+    async def _answer(
+        self, client: httpx.AsyncClient, pacer: "_Pacer", request_id: str, body: bytes, *, stop: threading.Event
+    ) -> LiveAnswer:
         answer = LiveAnswer(request_id=request_id, status=503, body=msgspec.Raw(_LOST))
         for number in range(_TRIES):
+            if stop.is_set() and number:
+                break
             async with pacer.turn():
                 response = await self._post(client, body)
             if response is None:
                 await asyncio.sleep(min(0.5 * 2**number, 8.0))
                 continue
-            if response.status_code in {401, 403}:
-                raise AccountError(f"POST {response.url.path} answered {response.status_code}; check the key")
+            fault = None if response.is_success else fault_of(response, "POST", response.url.path)
+            if isinstance(fault, AccountError):
+                raise fault
             answer = LiveAnswer(request_id=request_id, status=response.status_code, body=_json(response.content))
             if response.status_code not in _AGAIN:
                 pacer.ease()

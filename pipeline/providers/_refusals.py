@@ -35,7 +35,7 @@ def _clamped(seconds: float) -> float | None:
 def fault_of(response: httpx.Response, method: str, path: str) -> ProviderError:
     """Return the error that says what the caller can do about this answer."""
     status, detail = response.status_code, _detail(response)
-    message = f"{method} {path} answered {status}: {detail.message}"
+    message = _without_keys(f"{method} {path} answered {status}: {detail.message}", response)
     kind = f"{detail.code or ''} {detail.type or ''}".lower()
     if status == 402 or (status in {403, 429} and any(word in kind for word in _MONEY)):
         return AccountError(message, code=detail.code or detail.type)
@@ -46,6 +46,15 @@ def fault_of(response: httpx.Response, method: str, path: str) -> ProviderError:
     if status in _REFUSALS or 300 <= status < 400:
         return RejectedError(message, status=status, code=detail.code or detail.type or f"http_{status}")
     return UnavailableError(message, retry_after=retry_after(response))
+
+
+def _without_keys(message: str, response: httpx.Response) -> str:
+    """Return the message without the keys of our own headers, which some servers repeat."""
+    for name in ("authorization", "x-api-key", "api-key", "x-goog-api-key"):
+        key = response.request.headers.get(name, "").removeprefix("Bearer ")
+        if key:
+            message = message.replace(key, "***")
+    return message
 
 
 class _Detail(msgspec.Struct, frozen=True):
@@ -77,7 +86,7 @@ def _detail(response: httpx.Response) -> _Detail:
     """Return what the body says is wrong, shortened; tolerant of HTML and of errors that are bare text."""
     try:
         envelope = msgspec.json.decode(response.content, type=_Envelope)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, ValueError, RecursionError):
         return _Detail(message=f"{len(response.content)} bytes that are not the provider's JSON")
     if isinstance(envelope.error, str):
         return _Detail(message=envelope.error[:500], type=_money_in(envelope.error))

@@ -281,6 +281,7 @@ def _remote(batch: _Batch) -> RemoteBatch:
         status=batch.processing_status,
         end=_end(batch) if batch.processing_status == "ended" else None,
         parts={"output": batch.id} if batch.processing_status == "ended" and batch.results_url else {},
+        lines={"output": counts.total()} if counts and batch.processing_status == "ended" and batch.results_url else {},
         requests=counts.total() if counts else None,
         done=counts.done() if counts else None,
         created_at=_moment(batch.created_at),

@@ -70,6 +70,7 @@ async def answer(engine: Engine, call: Call) -> Response:
 
 
 async def _struck(engine: Engine, call: Call, fault: CallFault, response: Response) -> Response:
+    await _unread(response)
     if fault.status == 0:
         await cut(call.request, reset=fault.effect == "reset")
         return Response(status_code=500)
@@ -83,6 +84,13 @@ async def _struck(engine: Engine, call: Call, fault: CallFault, response: Respon
     if fault.effect in ("429", "429_date"):
         refusal.headers.update(_retry_after(engine, fault))
     return refusal
+
+
+async def _unread(response: Response) -> None:
+    """Close what the answer that nobody gets would have read from."""
+    if isinstance(response, StreamingResponse):
+        async for _ in response.body_iterator:
+            pass
 
 
 async def _drain(request: Request) -> None:

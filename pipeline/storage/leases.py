@@ -80,13 +80,20 @@ class Leases:
     def _look(self, name: str) -> _Seen | None:
         seen = self._seen.get(name)
         after = keys.lease(name, seen.epoch) if seen else ""
-        found = self._store.list_from(keys.leases(name), after=after)
+        found = [
+            key for key in self._store.list_from(keys.leases(name), after=after) if keys.commit_seq(key) is not None
+        ]
         if found:
-            epoch = keys.commit_seq(found[-1])
-            if epoch is not None:
-                lease = _leases.decode(self._store.get(found[-1]))
-                seen = self._seen[name] = _Seen(epoch=epoch, lease=lease, since=self._clock.monotonic())
+            epoch = keys.commit_seq(found[-1]) or 0
+            seen = self._seen[name] = _Seen(epoch=epoch, lease=self._read(found[-1]), since=self._clock.monotonic())
         return seen
+
+    def _read(self, key: str) -> Lease:
+        """Return the lease; one that cannot be read is held by somebody unknown until its time is over."""
+        try:
+            return _leases.decode(self._store.get(key))
+        except (msgspec.DecodeError, ValueError):
+            return Lease(owner="unknown", seconds=self._seconds)
 
     def _create(self, name: str, epoch: int, *, held: bool = True) -> int | None:
         lease = Lease(owner=self._owner, seconds=self._seconds, held=held)

@@ -130,10 +130,11 @@ def current_state(store: Reads, run_id: RunId) -> RunState:
 
 def state_as_of(store: Reads, run_id: RunId, moment: datetime | None = None) -> RunState:
     """Return the state of a run now, or as it was at the moment, from every commit there is."""
-    commits = (commit for commit, _ in read_commits(store, run_id))
-    if moment is None:
-        return fold(RunState(run_id=run_id), commits)
-    return fold(RunState(run_id=run_id), (commit for commit in commits if commit.at <= moment))
+    commits = [commit for commit, _ in read_commits(store, run_id)]
+    if moment is not None:
+        seen = [commit.seq for commit in commits if commit.at <= moment]
+        commits = commits[: seen[-1] + 1] if seen else []
+    return fold(RunState(run_id=run_id), commits)
 
 
 def _pause(tries: int, took: float, nonce: str) -> float:

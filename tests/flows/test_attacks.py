@@ -1,0 +1,160 @@
+"""What an attacker found: each was a way to pay twice, to lose a paid answer, or to get stuck; none may come back."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from pipeline.clock import SystemClock
+from pipeline.errors import ConfigError, LeaseLostError
+from pipeline.events import StatusChanged
+from pipeline.ids import BatchId
+from pipeline.operations.auditing import audit_ledger
+from pipeline.operations.cancelling import cancel
+from pipeline.operations.resuming import resume
+from pipeline.operations.settling import adopt_by_hand, void_by_hand
+from pipeline.operations.worker import Worker
+from pipeline.settings import Settings
+from pipeline.simulator import Simulator, parse_faults
+from pipeline.storage import checkpoints, keys
+from pipeline.storage.local import LocalStore
+from tests.conftest import environment
+from tests.flows.studies import check_against_ledger, counts, finished, problems, submitted
+
+Simulate = Callable[..., Simulator]
+WorkerFor = Callable[..., Worker]
+ExperimentFile = Callable[..., Path]
+PACE = {"PAIRLOG_QUIET_SECONDS": "0.2", "PAIRLOG_PAUSE_SECONDS": "0.05", "PAIRLOG_LEASE_SECONDS": "5"}
+
+
+def test_a_page_of_another_server_is_not_taken_for_results(
+    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile
+) -> None:
+    simulator = simulate(faults=parse_faults("download.html=1"))
+    worker = worker_for(simulator, **PACE)
+    finished(worker, experiment_file())
+    assert counts(worker)["ok"] == simulator.ledger.totals.requests == 15
+    check_against_ledger(worker, simulator.ledger)
+
+
+def test_an_uncertain_attempt_is_not_voided_with_the_key_of_another_account(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile
+) -> None:
+    simulator, other = simulate(faults=parse_faults("create.lost=1")), simulate()
+    file = experiment_file()
+    with Worker(store, clock=SystemClock(), settings=Settings(environment(simulator, **PACE))) as worker:
+        submitted(worker, file)
+    strange = environment(other, **PACE) | {"OPENAI_API_KEY": "sk-another"}
+    with Worker(store, clock=SystemClock(), settings=Settings(strange)) as stranger:
+        runs = [run for name in stranger.experiment_names() for run in stranger.runs(name)]
+        for _ in range(4):
+            resume(stranger, runs, interval=0.1, once=True)
+            stranger.clock.sleep(0.15)
+        assert other.ledger.creates == []
+        assert "another key" in str(runs[0].trouble)
+
+
+def test_an_odd_field_does_not_buy_the_answer_again(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile
+) -> None:
+    class Odd(httpx.HTTPTransport):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            response = super().handle_request(request)
+            if not request.url.path.endswith("/content"):
+                return response
+            body = response.read().replace(b'"prompt_tokens":', b'"prompt_tokens":0.5,"x":')
+            return httpx.Response(200, content=body)
+
+    simulator = simulate()
+    settings = Settings(environment(simulator, **PACE))
+    with Worker(store, clock=SystemClock(), settings=settings, transport=Odd()) as worker:
+        finished(worker, experiment_file())
+        assert counts(worker)["errored"] == simulator.ledger.totals.requests == 15
+
+
+def test_a_wrong_address_waits_for_a_person_and_ends_nothing(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile
+) -> None:
+    simulator = simulate()
+    wrong = environment(simulator, **PACE) | {"OPENAI_BASE_URL": simulator.url}
+    with Worker(store, clock=SystemClock(), settings=Settings(wrong)) as worker:
+        end = finished(worker, experiment_file())
+        assert end.is_open
+        assert not end.moves_by_itself
+    with Worker(store, clock=SystemClock(), settings=Settings(environment(simulator, **PACE))) as worker:
+        assert not finished(worker, experiment_file()).is_open
+        assert counts(worker)["ok"] == 15
+
+
+def test_void_and_adopt_ask_the_provider_first(
+    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile
+) -> None:
+    simulator = simulate(latency_seconds=60, faults=parse_faults("poll.404=1"))
+    worker = worker_for(simulator, **PACE)
+    (run,) = submitted(worker, experiment_file(samples=3))
+    (other,) = submitted(worker, experiment_file(name="other", samples=3))
+    resume(worker, [run], interval=0.01, once=True)
+    held = run.refresh().batches[BatchId("s000-1")]
+    assert held.phase == "held"
+    with pytest.raises(ConfigError, match="paid twice"):
+        void_by_hand(run, held)
+    stranger = other.refresh().batches[BatchId("s000-1")].remote_id
+    with pytest.raises(ConfigError, match="belongs to another batch"):
+        adopt_by_hand(run, held, str(stranger))
+    adopt_by_hand(run, held, str(held.remote_id))
+    assert run.state.batches[BatchId("s000-1")].phase == "submitted"
+
+
+def test_a_cancelled_live_run_makes_no_more_calls(
+    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile
+) -> None:
+    simulator = simulate()
+    worker = worker_for(simulator, **PACE)
+    judges = "[{provider: openai, model: gpt-6-luna, mode: live, requests_per_second: 200}]"
+    runs = submitted(worker, experiment_file(judges=judges))
+    cancel(runs[0])
+    assert not resume(worker, runs, interval=0.05).is_open
+    assert simulator.ledger.totals.live == 0
+    assert counts(worker)["cancelled"] == 15
+
+
+def test_who_lost_the_lease_decides_nothing(
+    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile
+) -> None:
+    simulator = simulate(latency_seconds=60)
+    one, two = worker_for(simulator, PAIRLOG_LEASE_SECONDS="0"), worker_for(simulator, PAIRLOG_LEASE_SECONDS="0")
+    (run,) = submitted(one, experiment_file())
+    (same,) = two.runs(run.experiment.name)
+    event = StatusChanged(batch_id=BatchId("s000-1"), status="in_progress")
+    with run.lease() as mine:
+        assert mine
+        with same.lease() as taken:
+            assert taken
+            same.refresh()
+            same.decide(event)
+        run.refresh()
+        with pytest.raises(LeaseLostError):
+            run.decide(event)
+
+
+def test_audit_compares_checkpoints_and_ledger_with_the_log(
+    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile, tmp_path: Path
+) -> None:
+    simulator = simulate()
+    worker = worker_for(simulator)
+    finished(worker, experiment_file(more="batch: {max_requests: 4}"))
+    (run,) = worker.runs(worker.experiment_names()[0])
+    assert problems(worker) == []
+    assert audit_ledger(worker, simulator.ledger.path.read_bytes()) == []
+    found = worker.store.list_from(keys.checkpoints(run.run_id))
+    assert found, "a run of four batches is long enough for a checkpoint"
+    last = max(tmp_path.glob("store/log/*/*.json"))
+    made = checkpoints.decode(worker.store.get(found[-1]))
+    assert made is not None
+    while made.seq < len(list(tmp_path.glob("store/log/*/*.json"))):
+        last = max(tmp_path.glob("store/log/*/*.json"))
+        last.unlink()
+    assert any("the log ends" in problem for problem in problems(worker_for(simulator)))
+    foreign = b'{"type":"batch","batch_id":"batch_nobody"}\n' + b'{"type":"billed","custom_id":"x"}\n' * 2
+    assert len(audit_ledger(worker, foreign)) == 2
