@@ -1,0 +1,79 @@
+"""Result files as no provider should write them: each bad line costs one row at most, and stops no other."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from pipeline.clock import SystemClock
+from pipeline.operations.worker import Worker
+from pipeline.settings import Settings
+from pipeline.simulator import Simulator
+from pipeline.storage.local import LocalStore
+from pipeline.storage.streams import LONGEST_LINE, lines
+from tests.conftest import environment
+from tests.flows.studies import counts, finished, problems, rows
+
+
+class _Altered(httpx.HTTPTransport):
+    """Changes the first line of the first result file that passes."""
+
+    def __init__(self, alter: Callable[[bytes], bytes]) -> None:
+        super().__init__()
+        self._alter: Callable[[bytes], bytes] | None = alter
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        response = super().handle_request(request)
+        if not request.url.path.endswith("/content") or self._alter is None:
+            return response
+        first, _, rest = response.read().partition(b"\n")
+        altered, self._alter = self._alter(first), None
+        return httpx.Response(200, content=altered + b"\n" + rest)
+
+
+def _deep(line: bytes) -> bytes:
+    return line[:-1] + b',"more":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+
+
+@pytest.mark.parametrize(
+    ("alter", "statuses"),
+    [
+        (_deep, {"ok": 6}),
+        (lambda line: line[:-1] + b',"more":"' + b"x" * (64 * 2**20) + b'"}', {"ok": 6}),
+        (lambda line: line[:-1] + b',"more":NaN}', {"ok": 6}),
+        (lambda line: line[:-1] + b',"more":1e999}', {"ok": 6}),
+        (lambda line: line[:-1] + b',"more":' + b"9" * 5000 + b"}", {"ok": 6}),
+        (lambda line: line[: len(line) // 2], {"ok": 6}),
+        (lambda line: b"\xff\xfe" + line, {"ok": 6}),
+        (lambda line: line + b"\n" + line, {"ok": 6}),
+        (lambda line: line + b'\n{"custom_id":"' + b"0" * 32 + b'","response":null}', {"ok": 6}),
+        (lambda line: line + b'\n{"custom_id":null}\n{"custom_id":7}\n{"custom_id":[]}\n[]\n7\n\n\r\n', {"ok": 6}),
+        (lambda line: b"{" + _id(line) + b',"response":null,"error":null}', None),
+    ],
+    ids=["deep", "64MB", "NaN", "1e999", "5000 digits", "cut", "not UTF-8", "doubled", "foreign", "no id", "null null"],
+)
+def test_one_bad_line_stops_no_other(
+    simulate: Callable[..., Simulator],
+    store: LocalStore,
+    experiment_file: Callable[..., Path],
+    alter: Callable[[bytes], bytes],
+    statuses: dict[str, int] | None,
+) -> None:
+    settings = Settings(environment(simulate(), PAIRLOG_QUIET_SECONDS="0.1", PAIRLOG_LEASE_SECONDS="5"))
+    with Worker(store, clock=SystemClock(), settings=settings, transport=_Altered(alter)) as worker:
+        assert not finished(worker, experiment_file(samples=4)).is_open
+        found = {name: count for name, count in counts(worker).items() if count and name != "planned"}
+        assert found == (statuses or {"ok": 5, "errored": 1})
+        assert rows(worker).num_rows == 6
+        assert problems(worker) == []
+
+
+def _id(line: bytes) -> bytes:
+    start = line.index(b'"custom_id"')
+    return line[start : line.index(b",", start)]
+
+
+def test_lines_split_at_newlines_only_and_too_long_ones_are_marked() -> None:
+    chunks = [b"\xef\xbb\xbfa\xe2\x80\xa8b\r\n\n", b"c", b"d\n", b"x" * (LONGEST_LINE + 1), b"\nlast"]
+    assert list(lines(chunks)) == [b"a\xe2\x80\xa8b", b"cd", None, b"last"]
