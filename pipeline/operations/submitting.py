@@ -106,6 +106,11 @@ def _due(run: Run, *, mended: bool, only: Container[int] | None) -> list[BatchId
 
 def prepare(run: Run, batch: BatchState) -> BatchState:
     """Store what will be sent, byte for byte; return the batch as it is then."""
+    plan = run.state.plan
+    if plan is None or plan.run_digest != run.config.digest():
+        raise CorruptObjectError(
+            f"{run.run_id} was planned for another configuration than {run.experiment_digest[:12]}…"
+        )
     positions = run.sendable(batch)
     key = keys.requests(run.run_id, batch.batch_id)
     measured = Measured(run.renderer.blocks(positions))
