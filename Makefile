@@ -49,7 +49,7 @@ $(BROWSER): $(READY)
 	touch $@
 
 lock: $(READY)
-	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	  --no-header --all-extras --group build --group lint --group test --group sdks --group servers pyproject.toml --output-file requirements.lock
 
 clean:
