@@ -50,7 +50,7 @@ $(BROWSER): $(READY)
 
 lock: $(READY)
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-	  --no-header --all-extras --group build --group lint --group test --group sdks --group servers pyproject.toml --output-file requirements.lock
+	  --no-header --all-extras --group build --group lint --group test --group sdks --group servers --group bench pyproject.toml --output-file requirements.lock
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .import_linter_cache .hypothesis
