@@ -4,7 +4,7 @@ What a person writes is in `experiment`, what happened is in `events`.
 """
 
 import re
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -14,6 +14,8 @@ Direction = Literal["forward", "reverse"]
 Answer = Literal["tag", "json"]
 Mode = Literal["batch", "live"]
 Outcome = Literal["first", "second", "tie"]
+
+_Share = Annotated[float, msgspec.Meta(ge=0, le=1, description="a number from 0 to 1")]
 
 Status = Literal["ok", "unparsed", "refused", "truncated", "errored", "expired", "missing", "cancelled"]
 STATUSES: tuple[Status, ...] = (
@@ -189,6 +191,18 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
     requests_per_second: float
 
 
+class Checks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the rows of an experiment must show to be trusted; shares between 0 and 1.
+
+    `parse_rate` is the least share of answers that could be read, `refusal_rate` the largest of refusals,
+    `position_bias` the largest share of the pairs judged in both orders that the place, not the text, may decide.
+    """
+
+    parse_rate: _Share = 0.95
+    refusal_rate: _Share = 0.05
+    position_bias: _Share = 0.15
+
+
 class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     """A frozen experiment: everything a worker without the file needs."""
 
@@ -202,3 +216,4 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[RunConfig, ...]
     rates: tuple[Rate, ...] = ()
     schema: int = 1
+    checks: Checks = Checks()

@@ -16,6 +16,7 @@ from pipeline.ids import BatchId, Digest, ExperimentName, RunId, digest
 SCHEMA = 1
 
 Fault = Literal["content", "account", "rate"]
+Asked = Literal["experiment", "segments"]
 End = Literal["completed", "expired", "cancelled", "failed"]
 
 
@@ -59,7 +60,7 @@ class RunPlanned(Event, frozen=True, kw_only=True, tag="run-planned"):
     requests: int
     attempts: int
     segments: tuple[Segment, ...]
-    asked: Literal["experiment", "segments"] = "experiment"
+    asked: Asked = "experiment"
 
 
 class BatchPlanned(Event, frozen=True, kw_only=True, tag="batch-planned"):

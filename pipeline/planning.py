@@ -1,6 +1,6 @@
 """What is due: pure decisions on the state of a run. Nothing here reads a clock, a store or a network."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from datetime import datetime, timedelta
 
 import msgspec
@@ -28,9 +28,14 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
     publish: tuple[BatchState, ...] = ()
 
 
-def due(state: RunState, now: datetime, *, mended: bool = False) -> Due:
-    """Return what can be done about the run now; `mended`: a person is here and may have mended the account."""
-    batches = tuple(state.batches.values())
+def due(state: RunState, now: datetime, *, mended: bool = False, only: Container[int] | None = None) -> Due:
+    """Return what can be done about the run now.
+
+    Args:
+        mended: a person is here and may have mended the account.
+        only: look at nothing but these slices.
+    """
+    batches = tuple(batch for batch in state.batches.values() if only is None or batch.segment in only)
     return Due(
         prepare=tuple(batch for batch in batches if batch.phase == "planned"),
         submit=tuple(batch for batch in batches if _may_be_sent(batch, now, mended=mended)),

@@ -54,6 +54,10 @@ class Settings:
         """Return where the store is."""
         return self._environment.get(STORE) or DEFAULT_STORE
 
+    def experiments(self) -> str | None:
+        """Return the folder or prefix that experiment files are picked up from, if one was named."""
+        return self._environment.get("PAIRLOG_EXPERIMENTS") or None
+
     def pace(self) -> Pace:
         """Return how long to wait for what."""
         defaults = Pace()

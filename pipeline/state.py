@@ -124,10 +124,19 @@ def fold(state: RunState, commits: Iterable[Commit]) -> RunState:
         epoch = max(epoch, commit.epoch)
         for event in commit.events:
             if isinstance(event, RunPlanned):
-                plan = plan or event
+                plan = _asked_for(plan, event)
             else:
                 apply(batches, event, commit)
     return replace(state, batches=batches, plan=plan, commits=number, epoch=epoch, stale=stale)
+
+
+def _asked_for(plan: RunPlanned | None, event: RunPlanned) -> RunPlanned:
+    """Return the plan: the first one stands, but a run planned slice by slice may be asked for as a whole later."""
+    if plan is None:
+        return event
+    if event.asked in {plan.asked, "segments"} or plan.run_digest != event.run_digest:
+        return plan
+    return replace(plan, asked="experiment", experiment_digest=event.experiment_digest)
 
 
 def _note(batches: dict[BatchId, BatchState], event: AnyEvent, commit: Commit) -> None:

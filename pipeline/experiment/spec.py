@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from pipeline.domain import Answer, Direction, Mode, Tags
+from pipeline.domain import Answer, Checks, Direction, Mode, Tags
 from pipeline.ids import EXPERIMENT_NAME, ExperimentName
 
 TaskName = Literal["pairwise", "generation", "compliance", "grading"]
@@ -135,6 +135,7 @@ class ExperimentFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     repeats: Annotated[int, Meta(ge=1, le=100, description="a whole number from 1 to 100")] = 1
     batch: BatchSpec = BatchSpec()
     attempts: Annotated[int, Meta(ge=1, le=20, description="a whole number from 1 to 20")] = 3
+    checks: Checks = Checks()
 
     def __post_init__(self) -> None:
         _refuse_twins("templates", [template_name(entry) for entry in self.templates])

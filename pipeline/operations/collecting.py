@@ -1,14 +1,16 @@
 """Polling and fetching: what the provider says, and what came back, byte for byte, before anyone reads it."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 
 from pipeline import planning
 from pipeline.errors import AccountError, ConflictError, ProviderError, RejectedError, UnavailableError
 from pipeline.events import AnyEvent, Ended, OutputsStored, Part, StatusChanged
+from pipeline.ids import BatchId
 from pipeline.operations.settling import hold, late_parts
 from pipeline.operations.worker import Run
-from pipeline.providers import RemoteBatch
+from pipeline.providers import Provider, RemoteBatch
 from pipeline.state import BatchState
 from pipeline.storage import keys
 from pipeline.storage.streams import Measured, compressed, decompressed
@@ -18,9 +20,15 @@ _EVENTS_A_COMMIT = 100
 _FAULTS_KEPT = 200
 
 
-def poll_due(run: Run) -> int:
-    """Ask after every batch at its provider; append what changed, in one commit; return how many ended."""
-    remotes = {batch.batch_id: _asked(run, batch) for batch in planning.due(run.refresh(), run.worker.clock.now()).poll}
+def poll_due(run: Run, *, only: Container[BatchId] | None = None, at_once: int = 1) -> int:
+    """Ask after every batch at its provider; append what changed, in one commit; return how many ended.
+
+    Args:
+        only: ask after nothing but these batches.
+        at_once: how many questions may be under way at the same time.
+    """
+    due = planning.due(run.refresh(), run.worker.clock.now()).poll
+    remotes = _remotes(run, [batch for batch in due if only is None or batch.batch_id in only], at_once)
     while True:
         events: list[AnyEvent] = []
         for batch in planning.due(run.refresh(), run.worker.clock.now()).poll:
@@ -35,21 +43,44 @@ def poll_due(run: Run) -> int:
         return sum(isinstance(event, Ended) for event in events)
 
 
-def _asked(run: Run, batch: BatchState) -> RemoteBatch | None:
+def _remotes(run: Run, batches: list[BatchState], at_once: int) -> dict[BatchId, RemoteBatch]:
+    """Return what the provider says of the batches that it could be asked about."""
+    if not batches:
+        return {}
+    provider = run.provider
+    if at_once == 1:
+        answers = [_answer(provider, batch) for batch in batches]
+    else:
+        with ThreadPoolExecutor(at_once) as pool:
+            answers = list(pool.map(lambda batch: _answer(provider, batch), batches))
+    heard = ((batch.batch_id, _heard(run, batch, answer)) for batch, answer in zip(batches, answers, strict=True))
+    return {batch_id: remote for batch_id, remote in heard if remote is not None}
+
+
+def _answer(provider: Provider, batch: BatchState) -> RemoteBatch | ProviderError:
+    """Ask after one batch, and ask for its end where a person wants that."""
     assert batch.remote_id is not None, "a submitted batch has the provider's id"
     try:
-        remote = run.provider.status(batch.remote_id)
+        remote = provider.status(batch.remote_id)
         if batch.cancel_asked and batch.proven and remote.end is None:
-            run.provider.cancel(remote.remote_id)
-    except AccountError as error:
-        run.trouble = f"{batch.remote_id} cannot be polled: {error}"
-    except RejectedError as error:
-        _not_shown(run, batch, error)
+            provider.cancel(remote.remote_id)
     except ProviderError as error:
-        run.notify(batch, f"cannot be polled now: {error}", warning=True)
-    else:
-        run.trouble = None
-        return remote
+        return error
+    return remote
+
+
+def _heard(run: Run, batch: BatchState, answer: RemoteBatch | ProviderError) -> RemoteBatch | None:
+    """Return the batch as the provider shows it, or take note of why it does not."""
+    match answer:
+        case RemoteBatch():
+            run.trouble = None
+            return answer
+        case AccountError():
+            run.trouble = f"{batch.remote_id} cannot be polled: {answer}"
+        case RejectedError():
+            _not_shown(run, batch, answer)
+        case _:
+            run.notify(batch, f"cannot be polled now: {answer}", warning=True)
     return None
 
 
@@ -100,10 +131,10 @@ def _without_files(run: Run, batch: BatchState) -> list[AnyEvent]:
     return []
 
 
-def collect_due(run: Run) -> int:
-    """Fetch what came back for every ended batch; return how many are stored now."""
+def collect_due(run: Run, *, only: Container[int] | None = None) -> int:
+    """Fetch what came back for every ended batch, or those of some slices; return how many are stored now."""
     collected = 0
-    for batch in planning.due(run.refresh(), run.worker.clock.now()).collect:
+    for batch in planning.due(run.refresh(), run.worker.clock.now(), only=only).collect:
         if not run.keep():
             break
         try:

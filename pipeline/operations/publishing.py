@@ -1,7 +1,7 @@
 """From raw outputs to rows: every request of a batch gets a row, or is planned again, and is counted either way."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from itertools import islice
 
 import msgspec
@@ -27,9 +27,13 @@ _ID_FIELDS = ("custom_id", "key", "request_id", "recordId", "batch_request_id")
 _UNANSWERED: frozenset[Status] = frozenset({"expired", "missing"})
 
 
-def publish_due(run: Run) -> int:
-    """Publish the rows of every batch whose outputs are stored, or that will never have any; return how many."""
-    due = planning.due(run.refresh(), run.worker.clock.now()).publish
+def publish_due(run: Run, *, only: Container[int] | None = None) -> int:
+    """Publish the rows of every batch whose outputs are stored, or that will never have any; return how many.
+
+    Args:
+        only: publish nothing but these slices.
+    """
+    due = planning.due(run.refresh(), run.worker.clock.now(), only=only).publish
     published = 0
     for batch in due:
         if not run.keep():

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from pipeline import pairing, planning, providers
 from pipeline.domain import Criterion, Direction, Experiment, Limits, RunConfig, Template
 from pipeline.errors import ConfigError, ConflictError
-from pipeline.events import RunPlanned, Segment
+from pipeline.events import Asked, RunPlanned, Segment
 from pipeline.experiment import ExperimentFile, changes, expand, is_template_path, rates, read_experiment, template_name
 from pipeline.ids import Digest, digest
 from pipeline.operations.material import pairs_digest, store_pairs, store_samples
@@ -81,6 +81,7 @@ def plan(location: str) -> Plan:
         segments=file.batch.segments,
         runs=configs,
         rates=rates(file),
+        checks=file.checks,
     )
     runs = tuple(_run_plan(config, experiment, material) for config in configs)
     return Plan(experiment=experiment, samples=samples, pairs=pairs, runs=runs)
@@ -207,18 +208,23 @@ def freeze(worker: Worker, planned: Plan) -> Digest:
     return named
 
 
-def open_runs(worker: Worker, planned: Plan, *, experiment_digest: Digest) -> list[Run]:
-    """Ask for every run of the experiment; the first commit alone makes sure that all of them get opened."""
+def open_runs(worker: Worker, planned: Plan, *, experiment_digest: Digest, asked: Asked = "experiment") -> list[Run]:
+    """Fix the slices of every run, and ask for all of them unless they are to be asked for one by one.
+
+    Where the experiment is asked for as a whole, the first commit alone makes sure that all of it gets opened.
+    """
     by_id = {run.run_id: run for run in worker.runs(planned.experiment.name)}
     opened: list[Run] = []
     for each in planned.runs:
         run = by_id[each.config.run_id]
-        open_run(run, run_planned(planned.experiment, each, experiment_digest))
+        open_run(run, run_planned(planned.experiment, each, experiment_digest, asked=asked))
         opened.append(run)
     return opened
 
 
-def run_planned(experiment: Experiment, run: RunPlan, experiment_digest: Digest) -> RunPlanned:
+def run_planned(
+    experiment: Experiment, run: RunPlan, experiment_digest: Digest, *, asked: Asked = "experiment"
+) -> RunPlanned:
     """Return the event that fixes a run."""
     return RunPlanned(
         experiment=experiment.name,
@@ -227,6 +233,7 @@ def run_planned(experiment: Experiment, run: RunPlan, experiment_digest: Digest)
         requests=run.config.requests,
         attempts=experiment.attempts,
         segments=run.segments,
+        asked=asked,
     )
 
 

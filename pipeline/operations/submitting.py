@@ -48,7 +48,9 @@ def open_run(run: Run, plan: RunPlanned) -> None:
         try:
             run.decide(plan, *batches[:_BATCHES_A_COMMIT])
         except ConflictError:
-            run.refresh()
+            state = run.refresh()
+    if plan.asked == "experiment" and state.plan is not None and state.plan.asked == "segments":
+        run.record(plan)
     complete_plan(run)
 
 
@@ -100,8 +102,8 @@ def submit_due(run: Run, *, mended: bool = False, only: Container[int] | None = 
 
 
 def _due(run: Run, *, mended: bool, only: Container[int] | None) -> list[BatchId]:
-    due = planning.due(run.refresh(), run.worker.clock.now(), mended=mended)
-    return [batch.batch_id for batch in (*due.prepare, *due.submit) if only is None or batch.segment in only]
+    due = planning.due(run.refresh(), run.worker.clock.now(), mended=mended, only=only)
+    return [batch.batch_id for batch in (*due.prepare, *due.submit)]
 
 
 def prepare(run: Run, batch: BatchState) -> BatchState:

@@ -75,6 +75,14 @@ def after(*events: AnyEvent) -> RunState:
     return fold(RunState(run_id=RUN), [a_commit(event, seq=seq) for seq, event in enumerate(events)])
 
 
+def test_a_run_planned_slice_by_slice_can_be_asked_for_as_a_whole_later() -> None:
+    by_slices = msgspec.structs.replace(a_plan(), asked="segments")
+    as_a_whole = msgspec.structs.replace(a_plan(), experiment_digest=Digest("e" * 64))
+    assert after(by_slices).plan == by_slices
+    assert after(by_slices, as_a_whole).plan == msgspec.structs.replace(as_a_whole, segments=by_slices.segments)
+    assert after(as_a_whole, by_slices).plan == as_a_whole
+
+
 @pytest.mark.parametrize(
     ("events", "phase"),
     [
