@@ -99,30 +99,41 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     max_bytes: int
 
 
-FrameSlot = Literal["request_id", "prompt"]
-
-
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
-    """A provider's request line with two gaps: encoded once, filled by joining bytes."""
+    """A provider's request line with named gaps: encoded once, filled by joining bytes."""
 
     texts: tuple[bytes, ...]
-    slots: tuple[FrameSlot, ...]
+    slots: tuple[str, ...]
 
     @classmethod
     def of(cls, line: object) -> "Frame":
-        """Return the frame of a line that holds `REQUEST_ID` and `PROMPT` where ours are to stand."""
+        """Return the frame of a line that holds a `gap` wherever something of ours is to stand."""
         texts, slots, rest = [], [], msgspec.json.encode(line)
         while match := _GAP.search(rest):
             texts.append(rest[: match.start()])
-            slots.append(_GAPS[match[0]])
+            slots.append(match[1].decode())
             rest = rest[match.end() :]
         return cls(texts=(*texts, rest), slots=tuple(slots))
 
 
-REQUEST_ID = "\u241epairlog request id\u241e"
-PROMPT = "\u241epairlog prompt\u241e"
-_GAPS: dict[bytes, FrameSlot] = {REQUEST_ID.encode(): "request_id", PROMPT.encode(): "prompt"}
-_GAP = re.compile(b"|".join(_GAPS))
+def gap(name: str) -> str:
+    """Return the text that stands in a line where the bytes of this name (`[a-z0-9_]+`) will be put."""
+    return f"\u241epairlog {name}\u241e"
+
+
+REQUEST_ID = gap("request_id")
+PROMPT = gap("prompt")
+_GAP = re.compile(gap("([a-z0-9_]+)").encode())
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing said before the model answers, in the words every provider translates into its own."""
+
+    role: Literal["system", "user", "assistant"]
+    text: str
+
+
+QUESTION = (Message(role="user", text=PROMPT),)
 
 
 class Tokens(msgspec.Struct, frozen=True, kw_only=True):

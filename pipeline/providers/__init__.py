@@ -7,7 +7,7 @@ by its errors apart: what did not happen, what will never happen, and what may h
 import difflib
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Protocol, runtime_checkable
@@ -16,7 +16,7 @@ import httpx
 import msgspec
 
 from pipeline.clock import Clock
-from pipeline.domain import Frame, Judge, Limits, Mode, Output
+from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode, Output
 from pipeline.errors import ConfigError
 from pipeline.events import End, Fault, LineFault
 from pipeline.settings import Settings
@@ -147,16 +147,20 @@ class ProviderModule(Protocol):
         """Raise ConfigError if the provider is known to refuse this judge."""
         ...
 
-    def frame(self, judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:
-        """Return the request line with gaps for id and prompt."""
+    def frame(
+        self, judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION
+    ) -> Frame:
+        """Return the request line with gaps for its id and for what the messages leave open."""
         ...
 
     def decode(self, line: bytes) -> Output:
         """Return what one line says, or raise ValueError or msgspec.DecodeError if it cannot be read."""
         ...
 
-    def live_frame(self, judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:
-        """Return the body of one live call with a gap for the prompt."""
+    def live_frame(
+        self, judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION
+    ) -> Frame:
+        """Return the body of one live call with gaps for what the messages leave open."""
         ...
 
     def live_call(self, settings: Settings, judge: Judge) -> LiveCall:

@@ -1,11 +1,11 @@
 """The lines of Bedrock's jobs: what each maker's models are asked, and what an answer says."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from pipeline.domain import PROMPT, Judge, Output, Tokens
+from pipeline.domain import Judge, Message, Output, Tokens
 from pipeline.errors import ConfigError
 from pipeline.providers import _claude
 
@@ -38,17 +38,21 @@ def invocation(judge: Judge) -> str:
     return "Converse" if claude_name(judge.model) is None else "InvokeModel"
 
 
-def model_input(judge: Judge) -> Mapping[str, object]:
-    """Return the input of one line with a gap for the prompt."""
+def model_input(judge: Judge, messages: Sequence[Message]) -> Mapping[str, object]:
+    """Return the input of one line, in the words of the model's maker."""
     name = claude_name(judge.model)
     if name is not None:
-        body = _claude.message_body(msgspec.structs.replace(judge, model=name), schema=None)
+        body = _claude.message_body(msgspec.structs.replace(judge, model=name), schema=None, messages=messages)
         del body["model"]
         return {"anthropic_version": _VERSION, **body}
     settings = {"maxTokens": judge.max_output_tokens, "temperature": judge.temperature}
     given = {field: value for field, value in settings.items() if value is not None}
-    messages = [{"role": "user", "content": [{"text": PROMPT}]}]
-    return {"messages": messages} | ({"inferenceConfig": given} if given else {})
+    system = [{"text": message.text} for message in messages if message.role == "system"]
+    spoken = [
+        {"role": message.role, "content": [{"text": message.text}]} for message in messages if message.role != "system"
+    ]
+    body = {"system": system, "messages": spoken} if system else {"messages": spoken}
+    return body | ({"inferenceConfig": given} if given else {})
 
 
 class _Error(msgspec.Struct):
@@ -98,7 +102,7 @@ class _Conversed(msgspec.Struct):
 
 _lines = msgspec.json.Decoder(_Line)
 _conversed = msgspec.json.Decoder(_Conversed)
-_messages = msgspec.json.Decoder(_claude.Message)
+_messages = msgspec.json.Decoder(_claude.Reply)
 
 
 def decode_line(line: bytes) -> Output:

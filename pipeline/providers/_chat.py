@@ -1,17 +1,22 @@
 """The chat-completions and responses wires: request bodies and result lines, as OpenAI and its likes write them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from pipeline.domain import Judge, Output, Tokens
+from pipeline.domain import Judge, Message, Output, Tokens
 
 _SENT_AGAIN = frozenset({408, 409, 429})
 
 
-def chat_body(judge: Judge, *, prompt: str, schema: Mapping[str, object] | None) -> dict[str, object]:
+def said(messages: Sequence[Message]) -> list[dict[str, str]]:
+    """Return the messages as chat completions, and servers like them, take them."""
+    return [{"role": message.role, "content": message.text} for message in messages]
+
+
+def chat_body(judge: Judge, *, messages: Sequence[Message], schema: Mapping[str, object] | None) -> dict[str, object]:
     """Return the body of a chat completion."""
-    body: dict[str, object] = {"model": judge.model, "messages": [{"role": "user", "content": prompt}]}
+    body: dict[str, object] = {"model": judge.model, "messages": said(messages)}
     if judge.reasoning != "default":
         body["reasoning_effort"] = judge.reasoning
     if judge.temperature is not None:
@@ -26,11 +31,13 @@ def chat_body(judge: Judge, *, prompt: str, schema: Mapping[str, object] | None)
     return body
 
 
-def responses_body(judge: Judge, *, prompt: str, schema: Mapping[str, object] | None) -> dict[str, object]:
+def responses_body(
+    judge: Judge, *, messages: Sequence[Message], schema: Mapping[str, object] | None
+) -> dict[str, object]:
     """Return the body of a response; `store` is off, because it is on by default and keeps the texts."""
     body: dict[str, object] = {
         "model": judge.model,
-        "input": [{"role": "user", "content": prompt}],
+        "input": said(messages),
         "store": False,
     }
     if judge.reasoning != "default":

@@ -1,11 +1,11 @@
 """Claude's words: how each family of models is asked to think, the body of a message, and what an answer says."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from pipeline.domain import PROMPT, Judge, Output, Tokens
+from pipeline.domain import Judge, Message, Output, Tokens
 from pipeline.errors import ConfigError
 
 OLD_VERSION = "2023-06-01"
@@ -70,12 +70,17 @@ def _check_room(judge: Judge, family: _Family) -> None:
         )
 
 
-def message_body(judge: Judge, *, schema: Mapping[str, object] | None) -> dict[str, object]:
-    """Return the body of a message with a gap for the prompt."""
+def message_body(
+    judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message]
+) -> dict[str, object]:
+    """Return the body of a message; what the system says stands beside the messages."""
+    system = [message.text for message in messages if message.role == "system"]
+    spoken = [{"role": message.role, "content": message.text} for message in messages if message.role != "system"]
     body: dict[str, object] = {
         "model": judge.model,
         "max_tokens": _max_tokens(judge),
-        "messages": [{"role": "user", "content": PROMPT}],
+        **({"system": system[0]} if system else {}),
+        "messages": spoken,
     }
     thinking, output = _thinking(judge), _output_config(judge, schema)
     if thinking:
@@ -149,7 +154,7 @@ class Problem(msgspec.Struct):
     error: "Problem | None" = None
 
 
-class Message(msgspec.Struct):
+class Reply(msgspec.Struct):
     """A message, or the error that came in its place: only what is read of each."""
 
     model: str | None = None
@@ -160,7 +165,7 @@ class Message(msgspec.Struct):
     error: Problem | None = None
 
 
-def answered(request_id: str, message: Message | None) -> Output:
+def answered(request_id: str, message: Reply | None) -> Output:
     """Return what a message says; refusals and cut answers come as success."""
     if message is None or message.content is None:
         return Output(request_id=request_id, status="errored", reason="no_answer")

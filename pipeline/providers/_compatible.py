@@ -4,13 +4,13 @@ A `Dialect` says what one of them does its own way. What stands here is OpenAI's
 our key in its `metadata`, a listing newest first, one file of answers and one of errors.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Generic, Literal, TypeVar
 
 import msgspec
 
-from pipeline.domain import PROMPT, REQUEST_ID, Frame, Judge, Output
+from pipeline.domain import REQUEST_ID, Frame, Judge, Message, Output
 from pipeline.errors import ConfigError, OutcomeUnknownError
 from pipeline.events import End, Fault, LineFault
 from pipeline.providers import RemoteBatch, Submission
@@ -259,10 +259,10 @@ def moment(value: float | str | None) -> datetime | None:
 
 
 def compatible_body(
-    judge: Judge, *, schema: Mapping[str, object] | None, limit: str = "max_tokens"
+    judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message], limit: str = "max_tokens"
 ) -> dict[str, object]:
-    """Return the body of a chat completion with a gap for the prompt; `limit` is what the output limit is called."""
-    body = chat_body(judge, prompt=PROMPT, schema=schema)
+    """Return the body of a chat completion; `limit` is what the output limit is called."""
+    body = chat_body(judge, messages=messages, schema=schema)
     if judge.max_output_tokens is not None:
         body[limit] = body.pop("max_completion_tokens")
     return body

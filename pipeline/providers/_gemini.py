@@ -1,12 +1,12 @@
 """Gemini's words, the same on the Developer API and on Vertex: how models think, request bodies, answers, states."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import msgspec
 
-from pipeline.domain import PROMPT, Judge, Output, Tokens
+from pipeline.domain import Judge, Message, Output, Tokens
 from pipeline.errors import ConfigError
 from pipeline.events import End, Fault, LineFault
 
@@ -72,8 +72,10 @@ def check_thinking(judge: Judge) -> None:
         raise ConfigError(f"temperature is ignored by {judge.model}; leave it out")
 
 
-def content_body(judge: Judge, *, schema: Mapping[str, object] | None) -> dict[str, object]:
-    """Return the body of a request with a gap for the prompt."""
+def content_body(
+    judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message]
+) -> dict[str, object]:
+    """Return the body of a request; the model is called that, and the system's words stand apart."""
     config: dict[str, object] = {}
     if judge.max_output_tokens is not None:
         config["maxOutputTokens"] = judge.max_output_tokens
@@ -83,7 +85,15 @@ def content_body(judge: Judge, *, schema: Mapping[str, object] | None) -> dict[s
         config |= {"responseMimeType": "application/json", "responseJsonSchema": schema}
     if judge.reasoning != "default":
         config["thinkingConfig"] = _thinking(judge)
-    body: dict[str, object] = {"contents": [{"role": "user", "parts": [{"text": PROMPT}]}]}
+    system = [{"parts": [{"text": message.text}]} for message in messages if message.role == "system"]
+    body: dict[str, object] = {
+        **({"systemInstruction": system[0]} if system else {}),
+        "contents": [
+            {"role": "user" if message.role == "user" else "model", "parts": [{"text": message.text}]}
+            for message in messages
+            if message.role != "system"
+        ],
+    }
     return body | ({"generationConfig": config} if config else {})
 
 

@@ -9,7 +9,7 @@ temperature is sent under `2023-06-01`. `max_tokens` is required: 4,096 for the 
 Limits: 100,000 requests and 256 MB a batch, 24 h, results kept 29 days.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -17,14 +17,14 @@ import httpx
 import msgspec
 
 from pipeline.clock import Clock
-from pipeline.domain import REQUEST_ID, Frame, Judge, Limits, Mode, Output
+from pipeline.domain import QUESTION, REQUEST_ID, Frame, Judge, Limits, Message, Mode, Output
 from pipeline.errors import OutcomeUnknownError
 from pipeline.events import End
 from pipeline.providers import LiveCall, RemoteBatch, Submission
 from pipeline.providers._claude import (
     OLD_VERSION,
-    Message,
     Problem,
+    Reply,
     answered,
     check_thinking,
     failed,
@@ -83,7 +83,7 @@ class _Page(msgspec.Struct):
 
 class _Result(msgspec.Struct):
     type: str
-    message: Message | None = None
+    message: Reply | None = None
     error: Problem | None = None
 
 
@@ -99,7 +99,7 @@ class _LineId(msgspec.Struct):
 class _LiveLine(msgspec.Struct):
     request_id: str
     status: int
-    body: Message | str | None = None
+    body: Reply | str | None = None
 
 
 _lines = msgspec.json.Decoder(_Line)
@@ -112,9 +112,9 @@ def check_judge(judge: Judge) -> None:
     check_thinking(judge)
 
 
-def frame(judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:
-    """Return the request item with gaps for id and prompt."""
-    return Frame.of({"custom_id": REQUEST_ID, "params": message_body(judge, schema=schema)})
+def frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:
+    """Return the request item with gaps for id and messages."""
+    return Frame.of({"custom_id": REQUEST_ID, "params": message_body(judge, schema=schema, messages=messages)})
 
 
 def decode(line: bytes) -> Output:
@@ -133,9 +133,9 @@ def decode(line: bytes) -> Output:
             return Output(request_id=row.custom_id, status="errored", reason=other[:200])
 
 
-def live_frame(judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:
-    """Return the body of one live call with a gap for the prompt."""
-    return Frame.of(message_body(judge, schema=schema))
+def live_frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:
+    """Return the body of one live call with gaps for its messages."""
+    return Frame.of(message_body(judge, schema=schema, messages=messages))
 
 
 def live_call(settings: Settings, judge: Judge) -> LiveCall:
@@ -148,7 +148,7 @@ def live_call(settings: Settings, judge: Judge) -> LiveCall:
 def decode_live(line: bytes) -> Output:
     """Return what one live answer says."""
     row = _live_lines.decode(line)
-    message = row.body if isinstance(row.body, Message) else None
+    message = row.body if isinstance(row.body, Reply) else None
     if 200 <= row.status < 300:
         return answered(row.request_id, message)
     return failed(row.request_id, message.error if message else None, status=row.status)

@@ -8,13 +8,13 @@ Limits: 100,000 requests and 200 MB a batch. `AZURE_OPENAI_ENDPOINT` is `https:/
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import httpx
 import msgspec
 
 from pipeline.clock import Clock
-from pipeline.domain import PROMPT, Frame, Judge, Limits, Mode, Output
+from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode, Output
 from pipeline.errors import ConfigError, RejectedError, UnavailableError
 from pipeline.providers import Submission
 from pipeline.providers._chat import chat_body, decode_line, responses_body
@@ -55,10 +55,10 @@ def check_judge(judge: Judge) -> None:
         raise ConfigError(f"temperature is refused by {judge.model} with reasoning {judge.reasoning}; leave it out")
 
 
-def frame(judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:
-    """Return the request line with gaps for id and prompt."""
+def frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:
+    """Return the request line with gaps for id and messages."""
     build_body = responses_body if judge.endpoint == "responses" else chat_body
-    return line_frame(build_body(judge, prompt=PROMPT, schema=schema), url=_path(judge))
+    return line_frame(build_body(judge, messages=messages, schema=schema), url=_path(judge))
 
 
 def decode(line: bytes) -> Output:

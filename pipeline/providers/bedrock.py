@@ -11,7 +11,7 @@ everything else is set as for any AWS tool.
 import functools
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -19,7 +19,7 @@ import httpx
 import msgspec
 
 from pipeline.clock import Clock
-from pipeline.domain import REQUEST_ID, Frame, Judge, Limits, Mode, Output
+from pipeline.domain import QUESTION, REQUEST_ID, Frame, Judge, Limits, Message, Mode, Output
 from pipeline.errors import ConfigError, OutcomeUnknownError, RejectedError, UnavailableError
 from pipeline.events import End, LineFault
 from pipeline.providers import RemoteBatch, Submission
@@ -86,9 +86,9 @@ def check_judge(judge: Judge) -> None:
     check_model(judge)
 
 
-def frame(judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:  # noqa: ARG001 - check_judge refuses one
-    """Return the request line with gaps for id and prompt."""
-    return Frame.of({"recordId": REQUEST_ID, "modelInput": model_input(judge)})
+def frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:  # noqa: ARG001 - check_judge refuses one
+    """Return the request line with gaps for id and messages."""
+    return Frame.of({"recordId": REQUEST_ID, "modelInput": model_input(judge, messages)})
 
 
 def decode(line: bytes) -> Output:

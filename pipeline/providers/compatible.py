@@ -5,12 +5,12 @@ is set. Odd about them: thoughts come as `reasoning` or `reasoning_content`; whe
 template, so that `reasoning: none` is asked for by `chat_template_kwargs` and every other level by `reasoning_effort`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import httpx
 
 from pipeline.clock import Clock
-from pipeline.domain import Frame, Judge, Limits, Mode, Output
+from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode, Output
 from pipeline.errors import ConfigError
 from pipeline.providers import LiveCall
 from pipeline.providers._chat import decode_live_line
@@ -31,9 +31,9 @@ def check_judge(judge: Judge) -> None:
     check_plain(judge)
 
 
-def live_frame(judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:
-    """Return the body of one live call with a gap for the prompt."""
-    body = compatible_body(judge, schema=schema)
+def live_frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:
+    """Return the body of one live call with gaps for its messages."""
+    body = compatible_body(judge, schema=schema, messages=messages)
     if judge.reasoning == "none":
         del body["reasoning_effort"]
         body["chat_template_kwargs"] = {"enable_thinking": False}

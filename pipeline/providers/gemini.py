@@ -9,14 +9,14 @@ Limits: 2 GB a file; no number of requests is documented, so Vertex' 200,000 is 
 
 import re
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 import httpx
 import msgspec
 
 from pipeline.clock import Clock
-from pipeline.domain import REQUEST_ID, Frame, Judge, Limits, Mode, Output
+from pipeline.domain import QUESTION, REQUEST_ID, Frame, Judge, Limits, Message, Mode, Output
 from pipeline.errors import ConfigError, OutcomeUnknownError, RejectedError, UnavailableError
 from pipeline.providers import LiveCall, RemoteBatch, Submission
 from pipeline.providers._gemini import (
@@ -122,9 +122,9 @@ def check_judge(judge: Judge) -> None:
     check_thinking(judge)
 
 
-def frame(judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:
-    """Return the request line with gaps for id and prompt."""
-    return Frame.of({"key": REQUEST_ID, "request": content_body(judge, schema=schema)})
+def frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:
+    """Return the request line with gaps for id and messages."""
+    return Frame.of({"key": REQUEST_ID, "request": content_body(judge, schema=schema, messages=messages)})
 
 
 def decode(line: bytes) -> Output:
@@ -136,9 +136,9 @@ def decode(line: bytes) -> Output:
     return failed(key, row.error) if row.error is not None else answered(key, row.response)
 
 
-def live_frame(judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:
-    """Return the body of one live call with a gap for the prompt."""
-    return Frame.of(content_body(judge, schema=schema))
+def live_frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:
+    """Return the body of one live call with gaps for its messages."""
+    return Frame.of(content_body(judge, schema=schema, messages=messages))
 
 
 def live_call(settings: Settings, judge: Judge) -> LiveCall:

@@ -7,12 +7,12 @@ Limits: 100 MB a batch after the SDK's text, 50,000 requests (not verified), 24 
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import httpx
 
 from pipeline.clock import Clock
-from pipeline.domain import Frame, Judge, Limits, Mode, Output
+from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode, Output
 from pipeline.errors import ConfigError
 from pipeline.providers import LiveCall
 from pipeline.providers._chat import decode_line, decode_live_line
@@ -53,9 +53,9 @@ def check_judge(judge: Judge) -> None:
         raise ConfigError(f"reasoning {judge.reasoning!r} is refused by {judge.model}; it takes {known}")
 
 
-def frame(judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:
-    """Return the request line with gaps for id and prompt."""
-    return line_frame(_body(judge, schema))
+def frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:
+    """Return the request line with gaps for id and messages."""
+    return line_frame(_body(judge, schema, messages))
 
 
 def decode(line: bytes) -> Output:
@@ -63,9 +63,9 @@ def decode(line: bytes) -> Output:
     return decode_line(line)
 
 
-def live_frame(judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:
-    """Return the body of one live call with a gap for the prompt."""
-    return Frame.of(_body(judge, schema))
+def live_frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:
+    """Return the body of one live call with gaps for its messages."""
+    return Frame.of(_body(judge, schema, messages))
 
 
 def live_call(settings: Settings, judge: Judge) -> LiveCall:  # noqa: ARG001 - every model has the same address
@@ -89,8 +89,8 @@ def _base(settings: Settings) -> str:
     return settings.address("GROQ_BASE_URL", _HOST).removesuffix(_PATH) + _PATH
 
 
-def _body(judge: Judge, schema: Mapping[str, object] | None) -> dict[str, object]:
-    body = compatible_body(judge, schema=schema, limit="max_completion_tokens")
+def _body(judge: Judge, schema: Mapping[str, object] | None, messages: Sequence[Message]) -> dict[str, object]:
+    body = compatible_body(judge, schema=schema, messages=messages, limit="max_completion_tokens")
     return body | ({} if judge.reasoning in {"default", "none"} else {"include_reasoning": True})
 
 

@@ -7,14 +7,14 @@ Limits: a million pending requests a workspace, 24 h as ordered; no size is docu
 `MISTRAL_BASE_URL` may end in `/v1`; the SDK reads no variable of that kind.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 import httpx
 import msgspec
 
 from pipeline.clock import Clock
-from pipeline.domain import Frame, Judge, Limits, Mode, Output
+from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode, Output
 from pipeline.events import End, LineFault
 from pipeline.providers import LiveCall, RemoteBatch, Submission
 from pipeline.providers._chat import decode_line, decode_live_line
@@ -75,9 +75,9 @@ def check_judge(judge: Judge) -> None:
     check_plain(judge)
 
 
-def frame(judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:
-    """Return the request line with gaps for id and prompt; the model stands at the job."""
-    body = compatible_body(judge, schema=schema)
+def frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:
+    """Return the request line with gaps for id and messages; the model stands at the job."""
+    body = compatible_body(judge, schema=schema, messages=messages)
     del body["model"]
     return line_frame(body, url=None)
 
@@ -87,9 +87,9 @@ def decode(line: bytes) -> Output:
     return decode_line(line)
 
 
-def live_frame(judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:
-    """Return the body of one live call with a gap for the prompt."""
-    return Frame.of(compatible_body(judge, schema=schema))
+def live_frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:
+    """Return the body of one live call with gaps for its messages."""
+    return Frame.of(compatible_body(judge, schema=schema, messages=messages))
 
 
 def live_call(settings: Settings, judge: Judge) -> LiveCall:  # noqa: ARG001 - every model has the same address

@@ -6,16 +6,17 @@ with thoughts; errors are bare texts. There are no batches and, on one's own mac
 `OLLAMA_HOST` comes with or without scheme and port. A hosted server (https) gets `OLLAMA_API_KEY` if that is set.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 import httpx
 import msgspec
 
 from pipeline.clock import Clock
-from pipeline.domain import PROMPT, Frame, Judge, Limits, Mode, Output, Tokens
+from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode, Output, Tokens
 from pipeline.errors import ConfigError
 from pipeline.providers import LiveCall
+from pipeline.providers._chat import said
 from pipeline.providers._compatible import bearer, check_plain, moment
 from pipeline.providers._http import Http
 from pipeline.settings import Settings, checked_address
@@ -69,8 +70,8 @@ def check_judge(judge: Judge) -> None:
         raise ConfigError(f"reasoning {judge.reasoning!r} is refused by {judge.model}; it takes {', '.join(known)}")
 
 
-def live_frame(judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:
-    """Return the body of one live call with a gap for the prompt."""
+def live_frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:
+    """Return the body of one live call with gaps for its messages."""
     options: dict[str, object] = {"num_ctx": CONTEXT_TOKENS}
     if judge.max_output_tokens is not None:
         options["num_predict"] = judge.max_output_tokens
@@ -78,7 +79,7 @@ def live_frame(judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:
         options["temperature"] = judge.temperature
     body: dict[str, object] = {
         "model": judge.model,
-        "messages": [{"role": "user", "content": PROMPT}],
+        "messages": said(messages),
         "stream": False,
         "options": options,
     }

@@ -6,12 +6,12 @@ may carry paid answers. Our key travels in `metadata`, which listing shows: the 
 Limits: 50,000 requests and 200 MB a batch, 24 h, files kept 30 days.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import httpx
 
 from pipeline.clock import Clock
-from pipeline.domain import PROMPT, Frame, Judge, Limits, Mode, Output
+from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode, Output
 from pipeline.errors import ConfigError
 from pipeline.providers import LiveCall, Submission
 from pipeline.providers._chat import chat_body, decode_line, decode_live_line, responses_body
@@ -59,10 +59,10 @@ def check_judge(judge: Judge) -> None:
         raise ConfigError(f"temperature is refused by {judge.model} with reasoning {judge.reasoning}; leave it out")
 
 
-def frame(judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:
-    """Return the request line with gaps for id and prompt."""
+def frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:
+    """Return the request line with gaps for id and messages."""
     build_body = responses_body if judge.endpoint == "responses" else chat_body
-    return line_frame(build_body(judge, prompt=PROMPT, schema=schema), url=_path(judge))
+    return line_frame(build_body(judge, messages=messages, schema=schema), url=_path(judge))
 
 
 def decode(line: bytes) -> Output:
@@ -70,10 +70,10 @@ def decode(line: bytes) -> Output:
     return decode_line(line)
 
 
-def live_frame(judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:
-    """Return the body of one live call with a gap for the prompt."""
+def live_frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:
+    """Return the body of one live call with gaps for its messages."""
     build_body = responses_body if judge.endpoint == "responses" else chat_body
-    return Frame.of(build_body(judge, prompt=PROMPT, schema=schema))
+    return Frame.of(build_body(judge, messages=messages, schema=schema))
 
 
 def live_call(settings: Settings, judge: Judge) -> LiveCall:

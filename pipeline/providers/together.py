@@ -13,14 +13,14 @@ Limits: 50,000 requests and 100 MB a batch, 24 h at best. Live calls have a host
 import functools
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 import httpx
 import msgspec
 
 from pipeline.clock import Clock
-from pipeline.domain import Frame, Judge, Limits, Mode, Output
+from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode, Output
 from pipeline.errors import AccountError, RejectedError, UnavailableError
 from pipeline.events import End, LineFault
 from pipeline.providers import LiveCall, RemoteBatch, Submission
@@ -94,9 +94,9 @@ def check_judge(judge: Judge) -> None:
     check_plain(judge)
 
 
-def frame(judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:
-    """Return the request line with gaps for id and prompt."""
-    return line_frame(_body(judge, schema), url=None)
+def frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:
+    """Return the request line with gaps for id and messages."""
+    return line_frame(_body(judge, schema, messages), url=None)
 
 
 def decode(line: bytes) -> Output:
@@ -104,9 +104,9 @@ def decode(line: bytes) -> Output:
     return sent_again(decode_line(line))
 
 
-def live_frame(judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:
-    """Return the body of one live call with a gap for the prompt."""
-    return Frame.of(_body(judge, schema))
+def live_frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:
+    """Return the body of one live call with gaps for its messages."""
+    return Frame.of(_body(judge, schema, messages))
 
 
 def live_call(settings: Settings, judge: Judge) -> LiveCall:  # noqa: ARG001 - every model has the same address
@@ -138,8 +138,8 @@ def _base(settings: Settings, default: str) -> str:
     return settings.address("TOGETHER_BASE_URL", default).removesuffix("/v1") + "/v1"
 
 
-def _body(judge: Judge, schema: Mapping[str, object] | None) -> dict[str, object]:
-    body = compatible_body(judge, schema=schema)
+def _body(judge: Judge, schema: Mapping[str, object] | None, messages: Sequence[Message]) -> dict[str, object]:
+    body = compatible_body(judge, schema=schema, messages=messages)
     if judge.reasoning == "none":
         del body["reasoning_effort"]
         body["reasoning"] = {"enabled": False}

@@ -9,7 +9,7 @@ Limits: 200,000 requests and 1 GB a job; up to 72 h in the queue, then expired; 
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from http import HTTPStatus
 
@@ -17,7 +17,7 @@ import httpx
 import msgspec
 
 from pipeline.clock import Clock
-from pipeline.domain import REQUEST_ID, Frame, Judge, Limits, Mode, Output
+from pipeline.domain import QUESTION, REQUEST_ID, Frame, Judge, Limits, Message, Mode, Output
 from pipeline.errors import ConfigError, OutcomeUnknownError, RejectedError
 from pipeline.events import End
 from pipeline.providers import RemoteBatch, Submission
@@ -118,9 +118,11 @@ def check_judge(judge: Judge) -> None:
     check_thinking(judge)
 
 
-def frame(judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:
-    """Return the request line with gaps for id and prompt."""
-    return Frame.of({"request": content_body(judge, schema=schema) | {"labels": {"request_id": REQUEST_ID}}})
+def frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:
+    """Return the request line with gaps for id and messages."""
+    return Frame.of(
+        {"request": content_body(judge, schema=schema, messages=messages) | {"labels": {"request_id": REQUEST_ID}}}
+    )
 
 
 def decode(line: bytes) -> Output:

@@ -7,7 +7,7 @@ Times may be bare dates. Our key is the batch's `name`: the proof for an uncerta
 Limits: none is documented; those of OpenAI are kept.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TypeVar
 
@@ -15,7 +15,7 @@ import httpx
 import msgspec
 
 from pipeline.clock import Clock
-from pipeline.domain import Frame, Judge, Limits, Mode, Output
+from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode, Output
 from pipeline.errors import OutcomeUnknownError
 from pipeline.events import End, LineFault
 from pipeline.providers import RemoteBatch, Submission
@@ -122,9 +122,9 @@ def check_judge(judge: Judge) -> None:
     check_plain(judge)
 
 
-def frame(judge: Judge, *, schema: Mapping[str, object] | None) -> Frame:
-    """Return the request line with gaps for id and prompt."""
-    return line_frame(compatible_body(judge, schema=schema, limit="max_completion_tokens"))
+def frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:
+    """Return the request line with gaps for id and messages."""
+    return line_frame(compatible_body(judge, schema=schema, messages=messages, limit="max_completion_tokens"))
 
 
 def decode(line: bytes) -> Output:

@@ -102,7 +102,8 @@ def _ask(asked: _Line) -> Ask:
     limit = given.get("max_tokens") or (given.get("inferenceConfig") or {}).get("maxTokens")
     thinking = (given.get("thinking") or {}).get("type") in ("adaptive", "enabled")
     effort = (given.get("output_config") or {}).get("effort", "low") if thinking else "none"
-    prompt = "\n".join(text for message in given["messages"] for text in _texts(message.get("content")))
+    said = [given.get("system"), *(message.get("content") for message in given["messages"])]
+    prompt = "\n".join(text for content in said for text in _texts(content))
     return Ask(model=asked.model_id, prompt=prompt, effort=effort, max_output_tokens=limit)
 
 
