@@ -1,11 +1,12 @@
 """Names and digests: every identifier is made here, and only here.
 
-No identifier is ever parsed to learn what it stands for; the log and the tables say that.
+No identifier is ever parsed to learn what it stands for; the log and the tables say that. (A request id says where to
+look for it; what is found there is compared with the whole of it.)
 """
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NewType
 
 import msgspec
@@ -21,6 +22,9 @@ Digest = NewType("Digest", str)
 
 EXPERIMENT_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 _NOT_IN_RUN_IDS = re.compile(r"[^a-z0-9.-]")
+_HEX = re.compile(r"[0-9a-f]+")
+REQUEST_ID_LENGTH = 32
+_HINT = 24
 _LONGEST_RUN_ID = 180  # a folder name may have 255 bytes; suffixes and temporary names need room
 
 
@@ -58,21 +62,50 @@ def batch_id(segment: int, number: int) -> BatchId:
     return BatchId(f"s{segment:03d}-{number}")
 
 
-def pair_id(one: SampleId, other: SampleId) -> PairId:
-    """Return the name of the pair, the same whichever sample comes first."""
-    low, high = sorted((one.encode(), other.encode()))
-    name = hashlib.blake2b(b"%d:%b%b" % (len(low), low, high), digest_size=12, person=b"pairlog pair")
-    return PairId(name.hexdigest())
+class PairIds:
+    """Makes the names of pairs of these samples: a digest, the same whichever of the two comes first."""
+
+    def __init__(self, samples: Iterable[SampleId]) -> None:
+        self._names = [sample.encode() for sample in samples]
+        self._begun = [b"%d:%b" % (len(name), name) for name in self._names]
+        self._seed = hashlib.blake2b(digest_size=12, person=b"pairlog pair")
+
+    def of(self, ones: Iterable[int], others: Iterable[int]) -> list[PairId]:
+        """Return the names of the pairs of the samples at these places."""
+        names, begun, copy = self._names, self._begun, self._seed.copy
+        made: list[PairId] = []
+        for one, other in zip(ones, others, strict=True):
+            name = copy()
+            if names[one] < names[other]:
+                name.update(begun[one] + names[other])
+            else:
+                name.update(begun[other] + names[one])
+            made.append(PairId(name.hexdigest()))
+        return made
 
 
 class RequestIds:
-    """Makes the request ids of one run: `[a-z0-9]{32}`, the same in every attempt."""
+    """Makes the request ids of one run: `[a-z0-9]{32}`, the same in every attempt.
+
+    The last eight digits are the request's position in the run: a hint where to look, which proves nothing. An id is
+    known only when all of it is the id of that position.
+    """
 
     def __init__(self, run_digest: Digest) -> None:
-        self._seed = hashlib.blake2b(run_digest.encode(), digest_size=16, person=b"pairlog request")
+        self._seed = hashlib.blake2b(run_digest.encode(), digest_size=12, person=b"pairlog request")
 
-    def of(self, subject: str) -> RequestId:
-        """Return the id of the request about this subject (a pair's or a sample's id)."""
-        made = self._seed.copy()
-        made.update(subject.encode())
-        return RequestId(made.hexdigest())
+    def of(self, positions: Iterable[int], subjects: Iterable[str]) -> list[RequestId]:
+        """Return the ids of the requests at these positions about these subjects (ids of pairs or samples)."""
+        copy = self._seed.copy
+        made: list[RequestId] = []
+        for position, subject in zip(positions, subjects, strict=True):
+            name = copy()
+            name.update(subject.encode())
+            made.append(RequestId(f"{name.hexdigest()}{position:08x}"))
+        return made
+
+
+def hinted_position(request_id: str) -> int | None:
+    """Return where in its run a request of this id would be, if it is one of ours."""
+    hint = request_id[_HINT:]
+    return int(hint, 16) if len(request_id) == REQUEST_ID_LENGTH and _HEX.fullmatch(hint) else None

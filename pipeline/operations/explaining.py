@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 
 import msgspec
+import numpy as np
 
 from pipeline.errors import ConfigError
+from pipeline.ids import hinted_position
 from pipeline.operations.worker import Run, Worker
 from pipeline.state import BatchState
 from pipeline.storage.streams import decompressed, lines
@@ -45,7 +47,10 @@ def explain(worker: Worker, request_id: str) -> Explanation:
 
 
 def _position(run: Run, request_id: str) -> int | None:
-    return next((at for at in range(len(run.renderer)) if run.renderer.request_id(at) == request_id), None)
+    position = hinted_position(request_id)
+    if position is None or position >= len(run.renderer):
+        return None
+    return position if run.renderer.request_ids(np.array([position])) == [request_id] else None
 
 
 def _explained(run: Run, request_id: str, position: int) -> Explanation:
@@ -57,7 +62,7 @@ def _explained(run: Run, request_id: str, position: int) -> Explanation:
         request_id=request_id,
         experiment=run.experiment.name,
         run_id=run.run_id,
-        pair_id=renderer.pair_id(position),
+        pair_id=renderer.pair_ids(np.array([position]))[0],
         first_id=ids[renderer.first[position]],
         second_id=ids[renderer.second[position]],
         batch_id=batch.batch_id if batch else None,

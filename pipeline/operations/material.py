@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from pipeline.domain import Experiment
 from pipeline.errors import ConflictError, CorruptObjectError
-from pipeline.ids import Digest, ExperimentName, SampleId, digest, pair_id
+from pipeline.ids import Digest, ExperimentName, PairIds, SampleId, digest
 from pipeline.pairing import Pairs
 from pipeline.samples import Samples
 from pipeline.storage import Store, keys
@@ -64,14 +64,10 @@ def load_material(store: Store, experiment: Experiment) -> Material:
 
 
 def _pairs_table(samples: Samples, pairs: Pairs) -> pa.Table:
-    ids, groups = samples.ids(), samples.groups()
-    columns = [
-        [pair_id(ids[one], ids[other]) for one, other in zip(pairs.first, pairs.second, strict=True)],
-        [ids[position] for position in pairs.first],
-        [ids[position] for position in pairs.second],
-        [groups[position] for position in pairs.first],
-    ]
-    return pa.table([pa.array(column, pa.string()) for column in columns], schema=_PAIRS)
+    ids, groups = pa.array(samples.ids(), pa.string()), pa.array(samples.groups(), pa.string())
+    named = PairIds(samples.ids()).of(pairs.first.tolist(), pairs.second.tolist())
+    columns = [pa.array(named, pa.string()), ids.take(pairs.first), ids.take(pairs.second), groups.take(pairs.first)]
+    return pa.table(columns, schema=_PAIRS)
 
 
 def _positions(data: bytes, ids: Sequence[SampleId], *, key: str) -> Pairs:

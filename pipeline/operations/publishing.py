@@ -112,8 +112,9 @@ class _Reading:
         self._run = run
         self._batch = batch
         self._task = task_named(run.config.task)
-        self._members = run.members(batch).tolist()
-        self._positions = {run.renderer.request_id(position): position for position in self._members}
+        members = run.members(batch)
+        self._members = members.tolist()
+        self._positions = dict(zip(run.renderer.request_ids(members), self._members, strict=True))
         plan = run.state.plan
         assert plan is not None, "a batch is only planned in a planned run"
         self._again = batch.send < plan.attempts and not batch.cancel_asked

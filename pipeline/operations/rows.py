@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from pipeline.domain import Outcome, Output, Status
@@ -81,15 +82,15 @@ class RowBuilder:
     def _subjects(self, rows: list[Row]) -> dict[str, object]:
         """Return the columns that say what was compared, and who won."""
         renderer, material = self._run.renderer, self._run.material
-        first = [int(renderer.first[row.position]) for row in rows]
-        second = [int(renderer.second[row.position]) for row in rows]
+        positions = np.array([row.position for row in rows])
+        first, second = renderer.first[positions].tolist(), renderer.second[positions].tolist()
         winners = [
             one if row.outcome == "first" else other if row.outcome == "second" else None
             for row, one, other in zip(rows, first, second, strict=True)
         ]
         ids, contestants = material.ids, material.contestants
         return {
-            "pair_id": [renderer.pair_id(row.position) for row in rows],
+            "pair_id": renderer.pair_ids(positions),
             "first_id": [ids[each] for each in first],
             "second_id": [ids[each] for each in second],
             "first_contestant": [contestants[each] for each in first],
@@ -97,7 +98,7 @@ class RowBuilder:
             "group": [material.groups[each] for each in first],
             "winner_id": [None if each is None else ids[each] for each in winners],
             "winner_contestant": [None if each is None else contestants[each] for each in winners],
-            "request_id": [renderer.request_id(row.position) for row in rows],
+            "request_id": renderer.request_ids(positions),
         }
 
     def _answers(self, rows: list[Row]) -> dict[str, object]:

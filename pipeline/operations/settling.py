@@ -86,7 +86,7 @@ def _is_proven(run: Run, batch: BatchState, provider: ProbableProvider, remote: 
         shown = set(islice(provider.custom_ids(remote.remote_id), _IDS_THAT_PROVE))
     except RejectedError:
         return False
-    ours = {run.renderer.request_id(position) for position in run.members(batch).tolist()}
+    ours = set(run.renderer.request_ids(run.members(batch)))
     return bool(shown) and shown <= ours
 
 

@@ -11,6 +11,7 @@ from typing import Self
 import httpx
 import msgspec
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline import providers
@@ -29,6 +30,7 @@ from pipeline.storage.leases import Leases
 from pipeline.storage.log import RunLog
 from pipeline.storage.tables import stream
 from pipeline.tasks import task_named
+from pipeline.tasks.lookup import Lookup
 from pipeline.tasks.rendering import Material, Renderer
 
 Positions = NDArray[np.int64]
@@ -229,22 +231,22 @@ class Run:
             segment = plan.segments[batch.segment]
             return np.arange(segment.start, segment.start + segment.requests)
         before = self.state.batches[batch.after]
-        ended = set(self._ended_in(before))
-        return np.array(
-            [position for position in self.members(before).tolist() if self.renderer.request_id(position) not in ended],
-            dtype=np.int64,
-        )
+        members = self.members(before)
+        asked = Lookup(members, self.renderer.request_ids(members))
+        is_open = np.ones(len(members), np.bool_)
+        for rows in self._rows_of(before):
+            ended = asked.places(rows.column("request_id"))
+            is_open[ended[ended >= 0]] = False
+        return members[is_open]
 
-    def _ended_in(self, batch: BatchState) -> Iterator[str]:
-        if batch.rows is not None and batch.rows.key is not None:
-            for rows in stream(self.worker.store, [batch.rows.key], columns=["request_id"]):
-                yield from rows.column("request_id").to_pylist()
+    def _rows_of(self, batch: BatchState) -> Iterator[pa.RecordBatch]:
+        published = [batch.rows.key] if batch.rows is not None and batch.rows.key is not None else []
+        return stream(self.worker.store, published, columns=["request_id"])
 
     def sendable(self, batch: BatchState) -> Positions:
         """Return the members that fit into a batch at all; a line that does not is never sent."""
         members = self.members(batch)
-        sizes = self.renderer.sizes()[members]
-        return members[sizes <= limits_of(self.config).max_bytes]
+        return members[self.renderer.sizes(members) <= limits_of(self.config).max_bytes]
 
 
 def renderer(config: RunConfig, material: Material) -> Renderer:

@@ -4,7 +4,7 @@ A line is the provider's frame around the template's words around two samples. W
 placeholder, a tag or JSON, stays text: nothing is searched or replaced after the split.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import msgspec
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pipeline.domain import Criterion, Frame, RunConfig
 from pipeline.errors import ConfigError
-from pipeline.ids import PairId, RequestId, RequestIds, SampleId, pair_id
+from pipeline.ids import REQUEST_ID_LENGTH, PairId, PairIds, RequestId, RequestIds, SampleId
 from pipeline.pairing import Pairs, reverse_subset
 from pipeline.samples import Samples
 from pipeline.tasks.templates import CompiledTemplate, Slot, compile_template
@@ -21,6 +21,7 @@ from pipeline.tasks.traits import criterion_of
 Positions = NDArray[np.int64]
 
 _LINES_A_BLOCK = 128
+_ALL = slice(None)
 
 
 class Material(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -63,85 +64,87 @@ class Material(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class _Words(msgspec.Struct, frozen=True, kw_only=True):
-    """A line's constant bytes, and which of request id, first and second sample stands in each gap between."""
+    """A line's constant bytes, and which of request id (0) and samples (1, 2) stands in each gap between."""
 
-    texts: tuple[bytes, bytes, bytes, bytes]
-    order: tuple[int, int, int]
-    size: int
+    texts: tuple[bytes, ...]
+    order: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """How many bytes a line has besides its samples."""
+        return sum(map(len, self.texts)) + REQUEST_ID_LENGTH * self.order.count(0)
 
 
 class Renderer:
     """The requests of one run: their ids, their sizes and their lines."""
 
     def __init__(self, config: RunConfig, material: Material, frame: Frame) -> None:
-        self._config = config
         self._material = material
-        self._frame = frame
         pairs = _run_pairs(config, material.pairs)
         forward = config.direction == "forward"
         self.first = pairs.first if forward else pairs.second
         self.second = pairs.second if forward else pairs.first
-        self._ids = RequestIds(config.digest())
-        judge = config.judge
-        self._template = compile_template(config.template, answer=judge.answer, tags=config.tags, ties=config.ties)
-        self._words: dict[tuple[str | None, str | None], _Words] = {}
-        self._alike = not any(material.contexts) and not any(material.criteria)
+        self._pair_ids = PairIds(material.ids)
+        self._request_ids = RequestIds(config.digest())
+        words = _words(config, material, frame)
+        self._texts = list(zip(*(each.texts for each in words), strict=True))
+        self._order = words[0].order if words else ()
+        self._constant = np.array([each.size for each in words], np.int64)
+        self._lengths = np.array([len(text) for text in material.escaped], np.int64)
 
     def __len__(self) -> int:
         return len(self.first)
 
-    def pair_id(self, position: int) -> PairId:
-        """Return the name of the pair at this position, the same in both directions."""
-        ids = self._material.ids
-        return pair_id(ids[self.first[position]], ids[self.second[position]])
+    def pair_ids(self, positions: Positions) -> list[PairId]:
+        """Return the names of the pairs at these positions, the same in both directions."""
+        return self._pair_ids.of(self.first[positions].tolist(), self.second[positions].tolist())
 
-    def request_id(self, position: int) -> RequestId:
-        """Return the id of the request at this position."""
-        return self._ids.of(self.pair_id(position))
+    def request_ids(self, positions: Positions) -> list[RequestId]:
+        """Return the ids of the requests at these positions."""
+        return self._request_ids.of(positions.tolist(), self.pair_ids(positions))
 
-    def sizes(self) -> Positions:
-        """Return how many bytes each line has, its newline included."""
-        escaped = self._material.escaped
-        lengths = np.fromiter((len(text) for text in escaped), np.int64, len(escaped))
-        sizes = lengths[self.first] + lengths[self.second]
-        if self._alike:
-            return sizes + self._words_at(0).size if len(self) else sizes
-        return sizes + np.fromiter((self._words_at(at).size for at in range(len(self))), np.int64, len(self))
+    def sizes(self, positions: Positions | slice = _ALL) -> Positions:
+        """Return how many bytes the lines at these positions have, their newlines included."""
+        first, second = self.first[positions], self.second[positions]
+        return self._constant[first] + self._lengths[first] + self._lengths[second]
 
-    def blocks(self, positions: Sequence[int] | Positions) -> Iterator[bytes]:
+    def blocks(self, positions: Positions) -> Iterator[bytes]:
         """Yield the lines of the requests at these positions, many lines a block."""
-        numbers = [int(position) for position in positions]
-        for start in range(0, len(numbers), _LINES_A_BLOCK):
-            parts: list[bytes] = []
-            for position in numbers[start : start + _LINES_A_BLOCK]:
-                parts += self._parts(position)
-            yield b"".join(parts)
+        for start in range(0, len(positions), _LINES_A_BLOCK):
+            yield b"".join(self._pieces(positions[start : start + _LINES_A_BLOCK]))
 
     def line(self, position: int) -> bytes:
         """Return one request's line without its newline."""
-        return b"".join(self._parts(position)).removesuffix(b"\n")
+        return b"".join(self._pieces(np.array([position]))).removesuffix(b"\n")
 
-    def _parts(self, position: int) -> tuple[bytes, ...]:
-        words, escaped = self._words_at(position), self._material.escaped
+    def _pieces(self, positions: Positions) -> list[bytes]:
+        """Return what the lines are joined from: by column, each put where it stands in every line."""
+        first, second = self.first[positions].tolist(), self.second[positions].tolist()
+        escaped = self._material.escaped
         values = (
-            self.request_id(position).encode(),
-            escaped[self.first[position]],
-            escaped[self.second[position]],
+            [request_id.encode() for request_id in self.request_ids(positions)],
+            [escaped[sample] for sample in first],
+            [escaped[sample] for sample in second],
         )
-        (t0, t1, t2, t3), (a, b, c) = words.texts, words.order
-        return t0, values[a], t1, values[b], t2, values[c], t3
+        width = len(self._texts) + len(self._order)
+        pieces = [b""] * (width * len(first))
+        for gap, texts in enumerate(self._texts):
+            pieces[2 * gap :: width] = [texts[sample] for sample in first]
+        for gap, value in enumerate(self._order):
+            pieces[2 * gap + 1 :: width] = values[value]
+        return pieces
 
-    def _words_at(self, position: int) -> _Words:
-        sample = self.first[position]
-        context, criterion = self._material.contexts[sample], self._material.criteria[sample]
-        words = self._words.get((context, criterion))
-        if words is None:
-            words = self._words[context, criterion] = self._compiled(context, criterion)
-        return words
 
-    def _compiled(self, context: str | None, criterion: str | None) -> _Words:
-        wanted = criterion_of(criterion, self._config.criterion)
-        return _joined(self._frame, self._template, context=context, criterion=wanted)
+def _words(config: RunConfig, material: Material, frame: Frame) -> list[_Words]:
+    """Return for each sample the constant bytes of a line in which it stands first."""
+    judge = config.judge
+    template = compile_template(config.template, answer=judge.answer, tags=config.tags, ties=config.ties)
+    headings = list(zip(material.contexts, material.criteria, strict=True))
+    made = {
+        (context, own): _joined(frame, template, context=context, criterion=criterion_of(own, config.criterion))
+        for context, own in dict.fromkeys(headings)
+    }
+    return [made[heading] for heading in headings]
 
 
 def _run_pairs(config: RunConfig, pairs: Pairs) -> Pairs:
@@ -158,7 +161,7 @@ def escape(text: str) -> bytes:
 
 
 def _joined(frame: Frame, template: CompiledTemplate, *, context: str | None, criterion: Criterion) -> _Words:
-    """Return frame and template as four constant pieces around request id and samples."""
+    """Return frame and template as constant pieces around request id and samples."""
     values = {"CONTEXT": context or "", "TRAIT_NAME": criterion.name, "TRAIT_DESCRIPTION": criterion.description}
     prompt_texts, prompt_slots = _prompt(template, values, with_context=context is not None)
     texts, slots = [frame.texts[0]], []
@@ -171,9 +174,7 @@ def _joined(frame: Frame, template: CompiledTemplate, *, context: str | None, cr
             slots += prompt_slots
             texts += prompt_texts[1:]
             texts[-1] += text
-    t0, t1, t2, t3 = (*texts[:-1], texts[-1] + b"\n")
-    a, b, c = slots
-    return _Words(texts=(t0, t1, t2, t3), order=(a, b, c), size=sum(map(len, (t0, t1, t2, t3))) + 32)
+    return _Words(texts=(*texts[:-1], texts[-1] + b"\n"), order=tuple(slots))
 
 
 def _prompt(

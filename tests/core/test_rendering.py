@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.domain import Answer, Criterion, Direction, Judge, RunConfig, Tags, Template
-from pipeline.ids import Digest, RequestIds, RunId, pair_id
+from pipeline.ids import Digest, PairIds, RequestIds, RunId
 from pipeline.operations.worker import renderer
 from pipeline.pairing import make_pairs
 from pipeline.samples import Samples
@@ -78,7 +78,7 @@ def slow_line(config: RunConfig, material: Material, texts: list[str], position:
         "CONTEXT": context or "",
     }
     prompt = render(compiled.fragments(with_context=context is not None), values)
-    ids = material.ids
+    named = PairIds(material.ids).of([first], [second])
     body: dict[str, object] = {"model": judge.model, "messages": [{"role": "user", "content": prompt}]}
     if judge.answer == "json":
         schema = {
@@ -90,7 +90,7 @@ def slow_line(config: RunConfig, material: Material, texts: list[str], position:
         wrapped = {"name": "answer", "strict": True, "schema": schema}
         body["response_format"] = {"type": "json_schema", "json_schema": wrapped}
     return {
-        "custom_id": RequestIds(config.digest()).of(pair_id(ids[first], ids[second])),
+        "custom_id": RequestIds(config.digest()).of([position], named)[0],
         "method": "POST",
         "url": "/v1/chat/completions",
         "body": body,
@@ -110,7 +110,7 @@ def test_lines_decode_to_what_the_slow_path_gives(
     template = f"{words}{{SAMPLE_1}} {words} {{TRAIT_NAME}}\n\n{{SAMPLE_2}}{{TRAIT_DESCRIPTION}}{words}"
     config, material = a_config(answer=answer, direction=direction, template=template), a_material(texts)
     made = renderer(config, material)
-    lines = b"".join(made.blocks(range(len(made)))).split(b"\n")
+    lines = b"".join(made.blocks(np.arange(len(made)))).split(b"\n")
     assert lines.pop() == b""
     assert [json.loads(line) for line in lines] == [slow_line(config, material, texts, n) for n in range(len(made))]
     assert [len(line) + 1 for line in lines] == made.sizes().tolist()
@@ -131,10 +131,10 @@ def test_a_context_is_shown_where_there_is_one_and_its_paragraph_left_out_where_
 def test_the_request_id_is_the_same_in_every_rendering_and_differs_by_direction() -> None:
     material = a_material(["one", "two", "three"])
     forward, reverse = (renderer(a_config(direction=each), material) for each in ("forward", "reverse"))
-    again = renderer(a_config(), material)
-    assert [forward.request_id(n) for n in range(3)] == [again.request_id(n) for n in range(3)]
-    assert not {forward.request_id(n) for n in range(3)} & {reverse.request_id(n) for n in range(3)}
-    assert [forward.pair_id(n) for n in range(3)] == [reverse.pair_id(n) for n in range(3)]
+    again, all_ = renderer(a_config(), material), np.arange(3)
+    assert forward.request_ids(all_) == again.request_ids(all_)
+    assert not set(forward.request_ids(all_)) & set(reverse.request_ids(all_))
+    assert forward.pair_ids(all_) == reverse.pair_ids(all_)
 
 
 def test_a_share_of_the_reverse_keeps_pairs_of_the_forward_run() -> None:
@@ -142,7 +142,7 @@ def test_a_share_of_the_reverse_keeps_pairs_of_the_forward_run() -> None:
     part = renderer(a_config(direction="reverse", share=0.5), material)
     whole = renderer(a_config(), material)
     assert len(part) == 18
-    assert {part.pair_id(n) for n in range(18)} < {whole.pair_id(n) for n in range(36)}
+    assert set(part.pair_ids(np.arange(18))) < set(whole.pair_ids(np.arange(36)))
 
 
 def test_blocks_of_any_positions_are_the_lines_of_these_positions() -> None:
