@@ -38,28 +38,35 @@ def due(state: RunState, now: datetime, *, mended: bool = False, only: Container
     batches = tuple(batch for batch in state.batches.values() if only is None or batch.segment in only)
     return Due(
         prepare=tuple(batch for batch in batches if batch.phase == "planned"),
-        submit=tuple(batch for batch in batches if _may_be_sent(batch, now, mended=mended)),
+        submit=tuple(batch for batch in batches if may_be_sent(batch, now, mended=mended)),
         settle=tuple(batch for batch in batches if batch.phase in {"submitting", "uncertain"}),
         poll=tuple(batch for batch in batches if batch.phase in AT_PROVIDER),
         collect=tuple(batch for batch in batches if batch.phase == "ended"),
-        publish=tuple(batch for batch in batches if _may_be_published(batch)),
+        publish=tuple(batch for batch in batches if may_be_published(batch)),
     )
 
 
-def _may_be_sent(batch: BatchState, now: datetime, *, mended: bool) -> bool:
+def may_be_sent(batch: BatchState, now: datetime, *, mended: bool = False) -> bool:
+    """Say whether a create may be tried now."""
     if batch.phase in {"prepared", "voided"}:
         return True
     waited = batch.not_before is None or batch.not_before <= now or (mended and batch.needs_person)
     return batch.phase == "refused" and batch.fault != "content" and waited
 
 
-def _may_be_published(batch: BatchState) -> bool:
+def may_be_published(batch: BatchState) -> bool:
+    """Say whether all that will ever come back for the batch is there."""
     return batch.phase in {"stored", "cancelled"} or (batch.phase == "refused" and batch.fault == "content")
 
 
 def is_open(state: RunState) -> bool:
     """Say whether a request of the run has not reached its end."""
     return state.counts.open > 0
+
+
+def is_complete(state: RunState) -> bool:
+    """Say whether every slice of the run was asked for and every request has reached its end."""
+    return state.plan is not None and not is_open(state) and not unasked(state)
 
 
 def waits_for_a_person(state: RunState) -> list[BatchState]:

@@ -141,6 +141,6 @@ def _study_report(name: str, options: RankingOptions, store: str | None) -> str:
     worker = worker_on(store)
     (experiment,) = chosen(worker, [name])
     found = answers.answers_of(worker, experiment, options)
-    for key in answers.store_answers(worker, experiment, found):
-        say(f"{worker.store.url}/{key}")
+    stored = answers.store_answers(worker, experiment, found)
+    say(f"{worker.store.url}/{stored.ranking}\n{worker.store.url}/{stored.diagnostics}")
     return answers.report(worker, experiment, found)

@@ -1,5 +1,7 @@
 """From the rows of an experiment to its answers: ranking, diagnostics and the report. Reads rows, needs no provider."""
 
+from collections.abc import Callable
+from contextlib import suppress
 from importlib.metadata import version
 
 import msgspec
@@ -66,21 +68,33 @@ def report(worker: Worker, name: ExperimentName, answers: Answers) -> str:
     )
 
 
-def store_answers(worker: Worker, name: ExperimentName, answers: Answers) -> tuple[str, str]:
-    """Put ranking and diagnostics into the store as tables named after the rows behind them; return their keys."""
-    named = _rows_digest(worker, name)
-    tables = {
-        keys.ranking(name, named): rankings_table(answers.ranking, answers.parts, experiment=name),
-        keys.diagnostics(name, named): diagnostics_table(answers.found, experiment=name),
-    }
-    for key, table in tables.items():
-        if not worker.store.exists(key):
-            try:
-                worker.store.put_new(key, parquet_bytes(table.schema, table.to_batches(), metadata={}))
-            except ConflictError:
-                continue
-    ranking, found = tables
-    return ranking, found
+class StoredAnswers(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the tables and the page of an experiment's answers lie."""
+
+    ranking: str
+    diagnostics: str
+    report: str
+
+
+def store_answers(worker: Worker, name: ExperimentName, answers: Answers) -> StoredAnswers:
+    """Put ranking, diagnostics and report into the store, named after the rows behind them; return their keys."""
+    named = rows_digest(worker, name)
+    stored = StoredAnswers(
+        ranking=keys.ranking(name, named), diagnostics=keys.diagnostics(name, named), report=keys.report(name, named)
+    )
+    ranking = rankings_table(answers.ranking, answers.parts, experiment=name)
+    found = diagnostics_table(answers.found, experiment=name)
+    _put_once(worker, stored.ranking, lambda: parquet_bytes(ranking.schema, ranking.to_batches(), metadata={}))
+    _put_once(worker, stored.diagnostics, lambda: parquet_bytes(found.schema, found.to_batches(), metadata={}))
+    _put_once(worker, stored.report, lambda: report(worker, name, answers).encode())
+    return stored
+
+
+def _put_once(worker: Worker, key: str, made: Callable[[], bytes]) -> None:
+    """Put an object named after what it was made of; that it is there already is success."""
+    if not worker.store.exists(key):
+        with suppress(ConflictError):
+            worker.store.put_new(key, made())
 
 
 def _lengths(worker: Worker, name: ExperimentName) -> dict[str, float]:
@@ -98,7 +112,7 @@ def _conservation(worker: Worker, name: ExperimentName) -> dict[str, Counts]:
     }
 
 
-def _rows_digest(worker: Worker, name: ExperimentName) -> Digest:
+def rows_digest(worker: Worker, name: ExperimentName) -> Digest:
     """Return the name of the rows as they are now."""
     published = [
         (run.run_id, batch.batch_id, batch.rows.digest)
@@ -118,5 +132,5 @@ def _provenance(worker: Worker, name: ExperimentName) -> dict[str, str]:
         "experiment": ", ".join(digest[:16] for digest, _ in versions),
         "samples": ", ".join(sorted({experiment.samples[:16] for _, experiment in versions})),
         "pairs": ", ".join(sorted({experiment.pairs[:16] for _, experiment in versions})),
-        "rows": _rows_digest(worker, name)[:16],
+        "rows": rows_digest(worker, name)[:16],
     }

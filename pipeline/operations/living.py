@@ -4,7 +4,7 @@ A live batch is made of calls that this worker makes itself. Answers are stored 
 loses no more than that; who goes on reads what is stored and makes only the calls that have no answer yet.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 import msgspec
 
@@ -36,10 +36,12 @@ _names = msgspec.json.Decoder(_Named)
 _encoder = msgspec.json.Encoder()
 
 
-def call_due(run: Run) -> int:
-    """Make the calls of every live batch of the run; return how many batches are complete now."""
+def call_due(run: Run, *, only: Container[int] | None = None) -> int:
+    """Make the calls of every live batch of the run, or of some slices; return how many batches are complete now."""
     complete = 0
     for batch in run.refresh().batches.values():
+        if only is not None and batch.segment not in only:
+            continue
         if batch.phase in AT_PROVIDER or batch in planning.due(run.state, run.worker.clock.now(), mended=True).submit:
             complete += _call(run, _started(run, batch))
         elif batch.phase == "planned":

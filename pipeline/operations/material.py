@@ -16,7 +16,7 @@ from pipeline.samples import Samples
 from pipeline.storage import Store, keys
 from pipeline.tasks.rendering import Material
 
-_PAIRS = pa.schema(
+PAIRS = pa.schema(
     [("pair_id", pa.string()), ("first_id", pa.string()), ("second_id", pa.string()), ("group", pa.string())]
 )
 
@@ -67,7 +67,7 @@ def _pairs_table(samples: Samples, pairs: Pairs) -> pa.Table:
     ids, groups = pa.array(samples.ids(), pa.string()), pa.array(samples.groups(), pa.string())
     named = PairIds(samples.ids()).of(pairs.first.tolist(), pairs.second.tolist())
     columns = [pa.array(named, pa.string()), ids.take(pairs.first), ids.take(pairs.second), groups.take(pairs.first)]
-    return pa.table(columns, schema=_PAIRS)
+    return pa.table(columns, schema=PAIRS)
 
 
 def _positions(data: bytes, ids: Sequence[SampleId], *, key: str) -> Pairs:

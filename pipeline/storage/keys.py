@@ -103,6 +103,11 @@ def diagnostics(name: ExperimentName, digest_: Digest) -> str:
     return f"diagnostics/experiment={name}/{digest_}.parquet"
 
 
+def report(name: ExperimentName, digest_: Digest) -> str:
+    """Return the key of the page about these rows."""
+    return f"reports/experiment={name}/{digest_}.html"
+
+
 def leases(name: str) -> str:
     """Return the folder of the leases under one name."""
     return f"leases/{name}"

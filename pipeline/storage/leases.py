@@ -57,10 +57,14 @@ class Leases:
         if seen is None:
             return self._create(name, 0)
         mine = seen.lease.held and seen.lease.owner == self._owner
-        gone = self._clock.monotonic() - seen.since >= seen.lease.seconds or self._is_gone(seen.lease.owner)
         if mine and not self._is_old(seen):
             return seen.epoch
-        return self._create(name, seen.epoch + 1) if mine or gone or not seen.lease.held else None
+        return self._create(name, seen.epoch + 1) if mine or self._has_ended(seen) else None
+
+    def is_free(self, name: str) -> bool:
+        """Say whether nobody is at work under this name, as far as can be seen from here."""
+        seen = self._look(name)
+        return seen is None or self._has_ended(seen)
 
     def give_back(self, name: str) -> None:
         """End the lease at once, if this worker still holds it."""
@@ -72,6 +76,11 @@ class Leases:
         """Return who holds the lease now, for people."""
         seen = self._look(name)
         return seen.lease.owner if seen is not None and seen.lease.held else None
+
+    def _has_ended(self, seen: _Seen) -> bool:
+        """Say whether a lease was given back, ran out, or belongs to a process that is dead."""
+        ran_out = self._clock.monotonic() - seen.since >= seen.lease.seconds
+        return not seen.lease.held or ran_out or self._is_gone(seen.lease.owner)
 
     def _is_old(self, seen: _Seen) -> bool:
         """Say whether it is time to renew: a third of the time has passed."""

@@ -68,6 +68,19 @@ def read_text(location: str, *, base: str) -> str:
         return decoded(data, place.shown)
 
 
+def list_files(location: str, *, endings: tuple[str, ...]) -> list[str]:
+    """Return the files directly in a folder or prefix that end so, in order; none where there is no such folder."""
+    with _one_sentence(location):
+        place = _place(location)
+        try:
+            entries = place.files.ls(place.path, detail=True)
+        except FileNotFoundError:
+            return []
+        names = (posixpath.basename(entry["name"]) for entry in entries if entry["type"] == "file")
+        wanted = sorted(name for name in names if name.lower().endswith(endings) and not name.startswith("."))
+        return [f"{location.rstrip('/')}/{name}" for name in wanted]
+
+
 def shown(location: str) -> str:
     """Return the location as it may be printed: without user, password, query and control characters."""
     scheme, separator, rest = location.partition("://")

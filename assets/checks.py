@@ -1,0 +1,209 @@
+"""Claims about the data, each named after what must hold; the thresholds come from the experiment's file."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+import dagster as dg
+import pyarrow as pa
+
+from assets import metadata
+from assets.inputs import samples
+from assets.judging import comparisons, submitted_batches
+from assets.partitions import experiments, segments
+from assets.resources import Workers
+from assets.results import diagnostics, rankings
+from pipeline import planning
+from pipeline.domain import STATUSES, Counts
+from pipeline.ids import ExperimentName, SegmentId
+from pipeline.operations import answers, slicing
+from pipeline.operations.catalogue import Catalogue, read_catalogue
+from pipeline.operations.worker import Run
+from pipeline.ranking import Diagnostics, RankingOptions, Unrankable
+from pipeline.slices import Slice
+from pipeline.tasks import task_named
+
+_WARN = dg.AssetCheckSeverity.WARN
+
+_CLAIMS = {
+    "conservation": "Every planned request has one row, and the rows agree with the log status by status.",
+    "schema_matches_contract": "The rows have the columns and types that downstream readers rely on.",
+    "no_duplicate_rows": "No request has two rows.",
+    "parse_rate": "Enough of the answers could be read (`checks.parse_rate`).",
+    "refusal_rate": "Few enough requests were refused (`checks.refusal_rate`).",
+}
+
+
+@dg.multi_asset_check(
+    specs=[
+        dg.AssetCheckSpec(
+            name=name,
+            asset=comparisons,
+            description=claim,
+            blocking=name == "conservation",
+            partitions_def=segments,
+        )
+        for name, claim in _CLAIMS.items()
+    ]
+)
+def rows_of_segments(context: dg.AssetCheckExecutionContext, workers: Workers) -> Iterator[dg.AssetCheckResult]:
+    """Read the rows of the slices once and hold every claim against them."""
+    with workers.worker(context.log) as worker:
+        chosen = slicing.choose(worker, (SegmentId(key) for key in context.partition_keys))
+        found = [(some.run, each, slicing.rows_of(some.run, each)) for some in chosen for each in some.slices()]
+    yield _conservation(found)
+    yield _schema(found)
+    yield _duplicates(found)
+    counts = sum((each.counts for _, each, _ in found), Counts())
+    least = max(run.experiment.checks.parse_rate for run, _, _ in found)
+    most = min(run.experiment.checks.refusal_rate for run, _, _ in found)
+    parsed = counts.ok / max(counts.ok + counts.unparsed, 1)
+    refused = counts.refused / max(counts.ended, 1)
+    yield _rate("parse_rate", parsed, passed=parsed >= least, threshold=least)
+    yield _rate("refusal_rate", refused, passed=refused <= most, threshold=most)
+
+
+_Rows = list[tuple[Run, Slice, pa.Table]]
+
+
+def _conservation(found: _Rows) -> dg.AssetCheckResult:
+    wrong = []
+    for _, each, table in found:
+        rows = Counter(table.column("status").to_pylist())
+        counted = {status: getattr(each.counts, status) for status in STATUSES if getattr(each.counts, status)}
+        if dict(rows) != counted or each.counts.open or each.counts.planned != each.requests:
+            wrong.append([each.segment_id, each.requests, table.num_rows, each.counts.open])
+    counts = sum((each.counts for _, each, _ in found), Counts())
+    return dg.AssetCheckResult(
+        check_name="conservation",
+        passed=not wrong,
+        metadata={
+            **metadata.of_counts(counts),
+            **_listed("wrong", ["segment", "planned", "rows", "open"], wrong),
+        },
+    )
+
+
+def _schema(found: _Rows) -> dg.AssetCheckResult:
+    wrong = [each.segment_id for run, each, table in found if table.schema != task_named(run.config.task).SCHEMA]
+    return dg.AssetCheckResult(check_name="schema_matches_contract", passed=not wrong, metadata={"wrong": wrong})
+
+
+def _duplicates(found: _Rows) -> dg.AssetCheckResult:
+    seen = Counter(request for _, _, table in found for request in table.column("request_id").to_pylist())
+    doubled = sorted(request for request, times in seen.items() if times > 1)
+    return dg.AssetCheckResult(
+        check_name="no_duplicate_rows",
+        passed=not doubled,
+        metadata={"rows": seen.total(), "doubled": len(doubled), "first": doubled[:10]},
+    )
+
+
+def _rate(name: str, rate: float, *, passed: bool, threshold: float) -> dg.AssetCheckResult:
+    shown = {"rate": round(rate, 4), "threshold": threshold}
+    return dg.AssetCheckResult(check_name=name, passed=passed, severity=_WARN, metadata=shown)
+
+
+def _listed(name: str, head: list[str], rows: list[list[object]]) -> metadata.Metadata:
+    return {name: dg.MetadataValue.md(metadata.markdown_table(head, rows))} if rows else {}
+
+
+@dg.asset_check(asset=diagnostics, partitions_def=experiments)
+def position_bias(context: dg.AssetCheckExecutionContext, workers: Workers) -> dg.AssetCheckResult:
+    """Of the pairs judged in both orders, few enough were decided by the place alone (`checks.position_bias`)."""
+    name = ExperimentName(context.partition_key)
+    with workers.worker(context.log) as worker:
+        most = min(experiment.checks.position_bias for _, experiment in worker.experiments(name))
+        found = answers.answers_of(worker, name, RankingOptions()).found
+    rows = _by_place(found)
+    worst = max((float(str(row[3])) for row in rows), default=0.0)
+    return dg.AssetCheckResult(
+        passed=worst <= most,
+        severity=_WARN,
+        description=None if rows else "No pair was judged in both orders: give the experiment both directions.",
+        metadata={
+            "worst": worst,
+            "threshold": most,
+            **_listed("judges", ["judge", "to the first", "to the second", "share", "p"], rows),
+        },
+    )
+
+
+def _by_place(found: Diagnostics) -> list[list[object]]:
+    """Return, for each judge, how many pairs changed their winner with the order, and the net share of all pairs."""
+    rows: list[list[object]] = []
+    for each in found.judges:
+        if each.position is not None and each.consistency is not None:
+            net = abs(each.position.to_first - each.position.to_second) / max(each.consistency.count, 1)
+            p_value = f"{each.position.p_value:.2g}"
+            rows.append([each.judge, each.position.to_first, each.position.to_second, round(net, 4), p_value])
+    return rows
+
+
+@dg.asset_check(asset=rankings, partitions_def=experiments)
+def every_contestant_ranked(context: dg.AssetCheckExecutionContext, workers: Workers) -> dg.AssetCheckResult:
+    """Every contestant of the samples has a place."""
+    name = ExperimentName(context.partition_key)
+    with workers.worker(context.log) as worker:
+        found = answers.ranking_of(worker, name, RankingOptions())
+    unranked = [found.reason] if isinstance(found, Unrankable) else list(found.unranked)
+    return dg.AssetCheckResult(passed=not unranked, severity=_WARN, metadata={"unranked": unranked})
+
+
+@dg.asset_check(asset=samples)
+def experiment_files_readable(context: dg.AssetCheckExecutionContext, workers: Workers) -> dg.AssetCheckResult:
+    """Every file in the experiments' folder is one that can be run; the others are not held up by a bad one."""
+    with workers.worker(context.log) as worker:
+        catalogue = read_catalogue(worker)
+    return dg.AssetCheckResult(passed=not catalogue.bad, metadata=about_files(catalogue))
+
+
+def about_files(catalogue: Catalogue) -> metadata.Metadata:
+    """Return which experiment files can be read, and what is wrong with the others."""
+    return {
+        "files": dg.MetadataValue.int(len(catalogue.files) + len(catalogue.bad)),
+        "readable": dg.MetadataValue.md(", ".join(sorted(catalogue.files)) or "none"),
+        **_listed("to mend", ["file", "what is wrong"], [[file, what] for file, what in catalogue.bad.items()]),
+    }
+
+
+@dg.asset_check(asset=submitted_batches)
+def nothing_waits_for_a_person(context: dg.AssetCheckExecutionContext, workers: Workers) -> dg.AssetCheckResult:
+    """No batch is held, stuck at its provider, or about to lose its answers."""
+    with workers.worker(context.log) as worker:
+        runs = [run for name in worker.experiment_names() for run in worker.runs(name)]
+        for run in runs:
+            run.refresh()
+        waiting = alarms(runs, worker.clock.now())
+    return dg.AssetCheckResult(passed=not waiting, severity=_WARN, metadata=about_alarms(waiting))
+
+
+def alarms(runs: Iterable[Run], now: datetime) -> list[list[object]]:
+    """Return the batches that a person should look at, with what each waits for and how it is settled."""
+    found: list[list[object]] = []
+    for run in runs:
+        by_hand = {batch.batch_id for batch in planning.waits_for_a_person(run.state)}
+        for batch in run.state.batches.values():
+            what = batch.note if batch.batch_id in by_hand else planning.alarm(batch, now)
+            if what is not None:
+                settle = f"{run.run_id} {batch.batch_id}"
+                remedy = (
+                    f"`pairlog adopt {settle} REMOTE_ID` or `pairlog void {settle}`" if batch.phase == "held" else ""
+                )
+                found.append([run.run_id, batch.batch_id, batch.phase, what, remedy])
+    return found
+
+
+def about_alarms(waiting: list[list[object]]) -> metadata.Metadata:
+    """Return the batches that a person should look at as a table."""
+    head = ["run", "batch", "phase", "what it waits for", "settle it by"]
+    return {"waiting": dg.MetadataValue.int(len(waiting)), **_listed("batches", head, waiting)}
+
+
+CHECKS = [
+    rows_of_segments,
+    position_bias,
+    every_contestant_ranked,
+    experiment_files_readable,
+    nothing_waits_for_a_person,
+]

@@ -1,0 +1,100 @@
+"""What goes in: the samples and the pairs of an experiment. Nothing here is sent to anyone."""
+
+import dagster as dg
+
+from assets import metadata
+from assets.metadata import GROUP, OWNERS
+from assets.partitions import experiments, segments
+from assets.resources import Workers
+from pipeline.ids import ExperimentName
+from pipeline.operations.catalogue import planned_from_file, take_in
+from pipeline.operations.material import PAIRS, load_samples, store_samples
+from pipeline.operations.slicing import all_slices
+from pipeline.samples import Samples
+
+
+@dg.asset(
+    partitions_def=experiments,
+    group_name=GROUP,
+    owners=OWNERS,
+    kinds={"parquet"},
+    code_version="1",
+)
+def samples(context: dg.AssetExecutionContext, workers: Workers) -> dg.MaterializeResult[None]:
+    """The texts to be judged, stored once, under the digest of what they say.
+
+    They come from the experiment's file: CSV, JSONL, Parquet or a folder of texts.
+    """
+    name = ExperimentName(context.partition_key)
+    with workers.proven(context.log) as worker:
+        planned = planned_from_file(worker, name)
+        if planned is not None:
+            store_samples(worker.store, name, planned.samples)
+            return dg.MaterializeResult(metadata=_about(planned.samples))
+        _, experiment = worker.experiments(name)[-1]
+        return dg.MaterializeResult(metadata=_about(load_samples(worker.store, experiment)))
+
+
+def _about(found: Samples) -> metadata.Metadata:
+    lengths = sorted(len(text) for text in found.texts())
+    return {
+        "dagster/partition_row_count": dg.MetadataValue.int(len(found)),
+        "contestants": dg.MetadataValue.int(len(set(found.contestants()))),
+        "groups": dg.MetadataValue.int(len({group for group in found.groups() if group is not None})),
+        "characters (shortest, median, longest)": dg.MetadataValue.text(
+            f"{lengths[0]:,}, {lengths[len(lengths) // 2]:,}, {lengths[-1]:,}"
+        ),
+        "digest": dg.MetadataValue.text(found.digest()),
+        "preview": metadata.preview(found.table, columns=["id", "text"]),
+    }
+
+
+@dg.asset(
+    partitions_def=experiments,
+    deps=[samples],
+    group_name=GROUP,
+    owners=OWNERS,
+    kinds={"parquet"},
+    code_version="1",
+    metadata={"dagster/column_schema": metadata.column_schema(PAIRS)},
+)
+def pairs(context: dg.AssetExecutionContext, workers: Workers) -> dg.MaterializeResult[None]:
+    """Which samples meet in which order, and the slices in which each run of the grid will ask about them.
+
+    Making pairs fixes the experiment: from now on its file may grow by runs, but no request of it changes. The slices
+    appear as partitions of `submitted_batches`; nothing is sent before somebody materializes those.
+    """
+    name = ExperimentName(context.partition_key)
+    with workers.proven(context.log) as worker:
+        planned = take_in(worker, name)
+        slices = all_slices(worker, name)
+        runs = worker.runs(name)
+        pairs_made = len(planned.pairs) if planned else max(run.config.requests for run in runs)
+    context.instance.add_dynamic_partitions(str(segments.name), [each.segment_id for each in slices])
+    tokens = {run.config.run_id: run.input_tokens for run in planned.runs} if planned else {}
+    rows = [
+        [
+            run.run_id,
+            run.config.judge.provider,
+            run.config.judge.model,
+            run.config.requests,
+            sum(each.run_id == run.run_id for each in slices),
+            tokens.get(run.run_id),
+        ]
+        for run in runs
+    ]
+    return dg.MaterializeResult(
+        metadata={
+            "dagster/partition_row_count": pairs_made,
+            "runs": len(runs),
+            "requests": sum(run.config.requests for run in runs),
+            "segments": len(slices),
+            "input tokens, about": sum(tokens.values()),
+            "grid": dg.MetadataValue.md(
+                metadata.markdown_table(["run", "provider", "model", "requests", "segments", "≈ input tokens"], rows)
+            ),
+        }
+    )
+
+
+ASSETS = [samples, pairs]

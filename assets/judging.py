@@ -1,0 +1,129 @@
+"""What the judges are asked and what they answer, slice by slice: send, fetch, read.
+
+Each asset advances the log and reports where it stands. Materializing a cell twice, a backfill, a retry or a second
+daemon finds the work done and costs nothing.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import dagster as dg
+from pydantic import Field
+
+from assets import metadata
+from assets.inputs import pairs
+from assets.metadata import GROUP, OWNERS
+from assets.partitions import segments
+from assets.resources import Workers
+from assets.summaries import about_outputs, about_rows, about_sent, report, total, why
+from pipeline.ids import SegmentId
+from pipeline.operations import slicing
+from pipeline.operations.slicing import Chosen
+from pipeline.operations.worker import Worker
+from pipeline.slices import Slice
+from pipeline.tasks import task_named
+
+PROVIDER_POOL = "provider_api"
+_IN_ONE_DAGSTER_RUN = dg.BackfillPolicy.single_run()
+
+
+class Budget(dg.Config):
+    """How much a Dagster run may send; what is at the provider already does not count."""
+
+    most_requests: int | None = Field(default=None, description="Send nothing if it would be more requests than this.")
+
+    def check(self, slices: Iterable[Slice]) -> None:
+        """Raise a Failure if the slices that nobody asked for yet hold more requests than may be sent."""
+        wanted = sum(each.requests for each in slices if not each.is_asked)
+        if self.most_requests is not None and wanted > self.most_requests:
+            raise dg.Failure(
+                description=f"{wanted:,} requests would be sent, but most_requests allows {self.most_requests:,}; "
+                "nothing was sent. Raise it, or choose fewer segments",
+                allow_retries=False,
+            )
+
+
+@dg.asset(
+    partitions_def=segments,
+    deps=[dg.AssetDep(pairs, partition_mapping=dg.AllPartitionMapping())],
+    group_name=GROUP,
+    owners=OWNERS,
+    kinds={"batch"},
+    code_version="1",
+    pool=PROVIDER_POOL,
+    backfill_policy=_IN_ONE_DAGSTER_RUN,
+)
+def submitted_batches(
+    context: dg.AssetExecutionContext, config: Budget, workers: Workers
+) -> dg.MaterializeResult[None]:
+    """Slices handed to their provider: announced in the log before, recorded after, never paid twice.
+
+    This is the one asset that costs money, and only a person or a schedule of theirs materializes it. What is
+    rate-limited or waits for credit stays in the log and goes on by itself.
+    """
+    with workers.proven(context.log) as worker:
+        chosen = _chosen(context, worker)
+        config.check(each for some in chosen for each in some.slices())
+        found = [(some, each) for some in chosen for each in slicing.send(some)]
+        report(context, found, about=about_sent, done=lambda each: each.is_sent, missing="not at their provider yet")
+    return dg.MaterializeResult(metadata=total(found))
+
+
+@dg.asset(
+    partitions_def=segments,
+    deps=[submitted_batches],
+    group_name=GROUP,
+    owners=OWNERS,
+    kinds={"jsonl"},
+    code_version="1",
+    pool=PROVIDER_POOL,
+    backfill_policy=_IN_ONE_DAGSTER_RUN,
+)
+def provider_outputs(context: dg.AssetExecutionContext, workers: Workers) -> dg.MaterializeResult[None]:
+    """What came back, byte for byte, stored before anything reads it; also of batches that expired or failed."""
+    with workers.proven(context.log) as worker:
+        found = [(some, each) for some in _chosen(context, worker) for each in slicing.fetch(some)]
+        report(context, found, about=about_outputs, done=_is_fetched, missing="not back from their provider yet")
+    return dg.MaterializeResult(metadata=total(found))
+
+
+def _is_fetched(each: Slice) -> bool:
+    return each.is_asked and all(
+        batch.phase in {"stored", "published"} or batch in each.unread for batch in each.batches
+    )
+
+
+@dg.asset(
+    partitions_def=segments,
+    deps=[provider_outputs],
+    group_name=GROUP,
+    owners=OWNERS,
+    kinds={"parquet"},
+    code_version="1",
+    output_required=False,
+    backfill_policy=_IN_ONE_DAGSTER_RUN,
+    metadata={"dagster/column_schema": metadata.column_schema(task_named("pairwise").SCHEMA)},
+)
+def comparisons(context: dg.AssetExecutionContext, workers: Workers) -> Iterator[dg.MaterializeResult[None]]:
+    """One typed row for every request of the slice, whatever became of it; failures are rows too, never ties.
+
+    What got no answer is sent again at once, up to the experiment's `attempts`. A cell turns green when all its
+    requests have reached their end.
+    """
+    with workers.proven(context.log) as worker:
+        found = [(some, each) for some in _chosen(context, worker) for each in slicing.publish(some)]
+        waiting = [each for _, each in found if not each.is_finished]
+        for each in waiting:
+            context.log.warning("%s: %s", each.segment_id, why(each))
+        if not waiting:
+            report(context, found, about=about_rows, done=lambda each: each.is_finished, missing="not finished")
+            yield dg.MaterializeResult(metadata=total(found))
+
+
+def _chosen(context: dg.AssetExecutionContext, worker: Worker) -> list[Chosen]:
+    keys = context.partition_keys
+    if not keys:
+        raise dg.Failure(description="this Dagster run names no segment; choose at least one", allow_retries=False)
+    return slicing.choose(worker, (SegmentId(key) for key in keys))
+
+
+ASSETS = [submitted_batches, provider_outputs, comparisons]

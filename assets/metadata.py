@@ -1,0 +1,85 @@
+"""What people look at: summaries of `pipeline` as Dagster's metadata values. Nothing here decides anything."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+
+import dagster as dg
+import pyarrow as pa
+
+from pipeline.domain import Counts
+from pipeline.ids import RunId
+from pipeline.slices import Slice
+
+GROUP = "pairlog"
+OWNERS = ["team:pairlog"]
+
+Metadata = dict[str, dg.MetadataValue]
+
+
+def column_schema(schema: pa.Schema) -> dg.TableSchema:
+    """Return the columns of a table as Dagster shows them."""
+    columns = [
+        dg.TableColumn(
+            name=field.name, type=str(field.type), constraints=dg.TableColumnConstraints(nullable=field.nullable)
+        )
+        for field in schema
+    ]
+    return dg.TableSchema(columns=columns)
+
+
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a Markdown table; what a cell holds cannot break it."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(_cell(cell) for cell in line)} |" for line in lines)
+
+
+def _cell(value: object) -> str:
+    text = "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\r", " ").replace("\n", " ")
+
+
+def preview(table: pa.Table, *, columns: Sequence[str], rows: int = 5, longest: int = 120) -> dg.MetadataValue:
+    """Return the first rows of a table, long texts cut."""
+    shown = table.select(list(columns)).slice(0, rows).to_pylist()
+    return dg.MetadataValue.md(
+        markdown_table(columns, ([_cut(row[column], longest) for column in columns] for row in shown))
+    )
+
+
+def _cut(value: object, longest: int) -> object:
+    return f"{value[:longest]}…" if isinstance(value, str) and len(value) > longest else value
+
+
+def of_counts(counts: Counts) -> Metadata:
+    """Return the conservation row: each status that occurs, and what is open."""
+    shown = {name: number for name, number in counts.as_dict().items() if number or name in {"planned", "ok", "open"}}
+    return {name: dg.MetadataValue.int(number) for name, number in shown.items()}
+
+
+def of_batches(slices: Iterable[Slice], *, providers: Mapping[RunId, str]) -> dg.MetadataValue:
+    """Return the batches of the slices with their providers' names for them; `providers` goes by run."""
+    rows = [
+        [
+            each.segment_id,
+            batch.batch_id,
+            batch.send,
+            f"{providers[each.run_id]} {batch.remote_id or '–'}",
+            batch.phase,
+            batch.requests,
+            took(each) if batch.phase == "published" else "",
+            batch.note,
+        ]
+        for each in slices
+        for batch in each.batches
+    ]
+    head = ["segment", "batch", "send", "at the provider", "phase", "requests", "took", "note"]
+    return dg.MetadataValue.md(markdown_table(head, rows))
+
+
+def took(each: Slice) -> str:
+    """Return how long the slice was at its provider, for people."""
+    sent = [batch.submitted_at for batch in each.batches if batch.submitted_at]
+    ended = [batch.ended_at for batch in each.batches if batch.ended_at]
+    if not sent or not ended:
+        return ""
+    return str(timedelta(seconds=round((max(ended) - min(sent)).total_seconds())))

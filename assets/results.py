@@ -1,0 +1,114 @@
+"""What comes out: the ranking with intervals, and whether the judges can be trusted."""
+
+import base64
+
+import dagster as dg
+
+from assets import metadata
+from assets.judging import comparisons
+from assets.metadata import GROUP, OWNERS
+from assets.partitions import experiments
+from assets.resources import Workers
+from pipeline.ids import ExperimentName
+from pipeline.operations import answers
+from pipeline.ranking import Diagnostics, Ranking, RankingOptions, Unrankable
+from pipeline.ranking.report.picture import ranking_svg
+
+_MOST_SHOWN = 50
+_AFTER_ALL_SEGMENTS = dg.AssetDep(comparisons, partition_mapping=dg.AllPartitionMapping())
+
+
+@dg.asset(
+    partitions_def=experiments,
+    deps=[_AFTER_ALL_SEGMENTS],
+    group_name=GROUP,
+    owners=OWNERS,
+    kinds={"parquet"},
+    code_version="1",
+)
+def rankings(context: dg.AssetExecutionContext, workers: Workers) -> dg.MaterializeResult[None]:
+    """Bradley–Terry scores with intervals, places and tiers, of all rows there are; asked for when they are complete.
+
+    Rows that failed or could not be read never change a score.
+    """
+    name = ExperimentName(context.partition_key)
+    with workers.worker(context.log) as worker:
+        found = answers.answers_of(worker, name, RankingOptions())
+        stored = answers.store_answers(worker, name, found)
+        if isinstance(found.ranking, Unrankable):
+            raise dg.Failure(description=found.ranking.reason, allow_retries=False)
+        return dg.MaterializeResult(
+            metadata={
+                **_about_ranking(found.ranking),
+                "table": dg.MetadataValue.path(f"{worker.store.url}/{stored.ranking}"),
+                "report": dg.MetadataValue.path(f"{worker.store.url}/{stored.report}"),
+            }
+        )
+
+
+def _about_ranking(ranking: Ranking) -> metadata.Metadata:
+    picture = base64.b64encode(ranking_svg(ranking).encode()).decode()
+    rows = [
+        [
+            each.rank,
+            each.contestant,
+            f"{each.score:+.2f}",
+            f"{each.low:+.2f} … {each.high:+.2f}",
+            f"{each.place_low}–{each.place_high}",
+            each.wins,
+            each.losses,
+            each.ties,
+        ]
+        for each in ranking.standings[:_MOST_SHOWN]
+    ]
+    head = ["", "contestant", "score", "95 %", "places", "wins", "losses", "ties"]
+    return {
+        "dagster/partition_row_count": dg.MetadataValue.int(len(ranking.standings)),
+        "comparisons": dg.MetadataValue.int(ranking.comparisons),
+        "reliability": dg.MetadataValue.float(ranking.reliability or 0.0),
+        "ranking": dg.MetadataValue.md(metadata.markdown_table(head, rows)),
+        "picture": dg.MetadataValue.md(f"![ranking with intervals](data:image/svg+xml;base64,{picture})"),
+        "to know": dg.MetadataValue.md("\n".join(f"- {each}" for each in ranking.warnings) or "nothing"),
+    }
+
+
+@dg.asset(
+    partitions_def=experiments,
+    deps=[rankings, _AFTER_ALL_SEGMENTS],
+    group_name=GROUP,
+    owners=OWNERS,
+    kinds={"parquet"},
+    code_version="1",
+    automation_condition=dg.AutomationCondition.eager().ignore(dg.AssetSelection.assets(comparisons)),
+)
+def diagnostics(context: dg.AssetExecutionContext, workers: Workers) -> dg.MaterializeResult[None]:
+    """Whether the judges can be trusted: steadiness, position bias, agreement, refusals, cycles."""
+    name = ExperimentName(context.partition_key)
+    with workers.worker(context.log) as worker:
+        found = answers.answers_of(worker, name, RankingOptions())
+        stored = answers.store_answers(worker, name, found)
+        table = dg.MetadataValue.path(f"{worker.store.url}/{stored.diagnostics}")
+        return dg.MaterializeResult(metadata={**_about_judges(found.found), "table": table})
+
+
+def _about_judges(found: Diagnostics) -> metadata.Metadata:
+    rows = [
+        [
+            each.judge,
+            each.template,
+            each.rows,
+            f"{each.statuses.get('ok', 0) / max(each.rows, 1):.1%}",
+            "–" if each.consistency is None else f"{each.consistency.share:.0%}",
+            "–" if each.position is None or each.position.bias is None else f"{each.position.bias:+.2f}",
+            "–" if each.position is None else f"{each.position.p_value:.2g}",
+        ]
+        for each in found.judges
+    ]
+    head = ["judge", "template", "rows", "ok", "kept its winner", "bias to the first place", "p"]
+    return {
+        "judges": dg.MetadataValue.md(metadata.markdown_table(head, rows)),
+        "to know": dg.MetadataValue.md("\n".join(f"- {each}" for each in found.warnings) or "nothing"),
+    }
+
+
+ASSETS = [rankings, diagnostics]

@@ -1,0 +1,30 @@
+"""Tells a person what only a person can mend: held batches, stuck ones, answers that will soon be deleted."""
+
+import dagster as dg
+
+from assets.checks import about_alarms, alarms, nothing_waits_for_a_person
+from assets.judging import submitted_batches
+from assets.resources import Workers
+from pipeline.ids import digest_of
+
+
+@dg.sensor(minimum_interval_seconds=60, default_status=dg.DefaultSensorStatus.RUNNING)
+def stuck_batches(context: dg.SensorEvaluationContext, workers: Workers) -> dg.SensorResult:
+    """Report batches that are held, stuck or about to lose their answers, as a check of `submitted_batches`."""
+    with workers.watch() as watch:
+        if watch is None:
+            return dg.SensorResult(skip_reason="another tick is still at work", cursor=context.cursor)
+        waiting = alarms(watch.runs(), watch.worker.clock.now())
+    seen = digest_of([each[:3] for each in waiting])
+    evaluation = dg.AssetCheckEvaluation(
+        asset_key=submitted_batches.key,
+        check_name=nothing_waits_for_a_person.check_key.name,
+        passed=not waiting,
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata=about_alarms(waiting),
+    )
+    return dg.SensorResult(
+        skip_reason="; ".join(f"{run} {batch}: {what}" for run, batch, _, what, _ in waiting) or "nothing waits",
+        asset_events=[evaluation] if seen != context.cursor else [],
+        cursor=seen,
+    )

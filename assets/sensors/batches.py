@@ -1,0 +1,137 @@
+"""Polls every open batch, and asks Dagster for what became due: many slices in one Dagster run.
+
+The work is done by `pipeline`, as `pairlog resume` does it; who else does it at the same time does no harm.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import dagster as dg
+import msgspec
+
+from assets.jobs import collect, send, submit
+from assets.judging import comparisons, submitted_batches
+from assets.partitions import blocks, covered, segments
+from assets.resources import Workers
+from assets.summaries import about_sent
+from pipeline.ids import digest_of
+from pipeline.operations.watching import Round, Watch, oldest
+from pipeline.operations.worker import Run
+from pipeline.slices import Slice, sendable, slices_of
+from pipeline.state import AT_PROVIDER
+
+_POLLING_SECONDS = 20.0
+_LONGEST_BLOCK = 500
+_MOST_REQUESTS = 12
+_MOST_EVENTS = 200
+_RETRY_SECONDS = 600
+_UNFINISHED = [
+    dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING,
+]  # fmt: skip
+_Found = Sequence[tuple[Run, Slice]]
+
+
+class _View(msgspec.Struct, frozen=True, kw_only=True):
+    """What Dagster knows: its segments in order, new ones last, which of them it saw sent and parsed or is at."""
+
+    order: list[str]
+    new: list[str]
+    sent: set[str]
+    parsed: set[str]
+    busy: set[str]
+    is_submitting: bool
+
+
+@dg.sensor(jobs=[collect, send], minimum_interval_seconds=30, default_status=dg.DefaultSensorStatus.RUNNING)
+def batch_status(context: dg.SensorEvaluationContext, workers: Workers) -> dg.SensorResult:
+    """Ask after open batches, append what changed, and ask for the materializations that became due."""
+    with workers.watch() as watch:
+        if watch is None:
+            return dg.SensorResult(skip_reason="another tick is still at work", cursor=context.cursor)
+        runs = watch.runs()
+        seen = watch.round(runs, seconds=_POLLING_SECONDS, after=context.cursor or "")
+        found = [(run, each) for run in runs for each in slices_of(run.state)]
+        view = _view(context.instance, found)
+        requests = [*_requests(watch, found, view)][:_MOST_REQUESTS]
+        for run in runs:
+            if all(each.segment_id in view.parsed for each in slices_of(run.state)):
+                watch.set_aside(run)
+        said = _said(watch, runs, seen)
+    for trouble in seen.troubles:
+        context.log.warning(trouble)
+    return dg.SensorResult(
+        run_requests=requests,
+        skip_reason=None if requests else said,
+        dynamic_partitions_requests=[segments.build_add_request(view.new)] if view.new else [],
+        asset_events=_caught_up(found, view),
+        cursor=seen.after,
+    )
+
+
+def _view(instance: dg.DagsterInstance, found: _Found) -> _View:
+    known = instance.get_dynamic_partitions(str(segments.name))
+    there = set(known)
+    new = [each.segment_id for _, each in found if each.segment_id not in there]
+    order = [*known, *new]
+    unfinished = instance.get_runs(filters=dg.RunsFilter(statuses=_UNFINISHED), limit=500)
+    return _View(
+        order=order,
+        new=[str(key) for key in new],
+        sent=instance.get_materialized_partitions(submitted_batches.key),
+        parsed=instance.get_materialized_partitions(comparisons.key),
+        busy=covered(order, (run.tags for run in unfinished)),
+        is_submitting=any(run.job_name == submit.name for run in unfinished),
+    )
+
+
+def _requests(watch: Watch, found: _Found, view: _View) -> Iterator[dg.RunRequest]:
+    """Yield what is to be collected, then what is to be sent on; neighbouring slices of a provider together."""
+    now = watch.worker.clock.now()
+
+    def is_due(each: Slice) -> bool:
+        return each.segment_id not in view.parsed if each.is_finished else bool(each.unread)
+
+    def may_go_on(run: Run, each: Slice) -> bool:
+        return each.is_asked and sendable(each, now) and watch.worker.leases.is_free(run.run_id)
+
+    yield from _in_blocks(watch, found, view, name=collect.name, wanted=lambda _, each: is_due(each))
+    if not view.is_submitting:
+        yield from _in_blocks(watch, found, view, name=send.name, wanted=may_go_on)
+
+
+def _in_blocks(
+    watch: Watch, found: _Found, view: _View, *, name: str, wanted: Callable[[Run, Slice], bool]
+) -> Iterator[dg.RunRequest]:
+    by_provider: dict[str, dict[str, Slice]] = {}
+    for run, each in found:
+        if each.segment_id not in view.busy and wanted(run, each):
+            by_provider.setdefault(run.config.judge.provider, {})[each.segment_id] = each
+    period = int(watch.worker.clock.now().timestamp() // _RETRY_SECONDS)
+    for provider, slices in by_provider.items():
+        for block in blocks(view.order, slices, longest=_LONGEST_BLOCK):
+            state = [(batch.batch_id, batch.phase) for key in block.keys for batch in slices[key].batches]
+            yield dg.RunRequest(
+                job_name=name,
+                run_key=f"{name}|{block.keys[0]}..{block.keys[-1]}|{digest_of(state)[:16]}|{period}",
+                tags={**block.tags, "pairlog/provider": provider},
+            )
+
+
+def _caught_up(found: _Found, view: _View) -> list[dg.AssetMaterialization]:
+    """Return what was sent without Dagster's knowledge, from the command line or by a worker that died."""
+    missed = [(run, each) for run, each in found if each.is_sent and each.segment_id not in view.sent | view.busy]
+    return [
+        dg.AssetMaterialization(submitted_batches.key, partition=each.segment_id, metadata=about_sent(run, each))
+        for run, each in missed[:_MOST_EVENTS]
+    ]
+
+
+def _said(watch: Watch, runs: Sequence[Run], seen: Round) -> str:
+    """Return what is awaited, in words."""
+    open_ = [batch for run in runs for batch in run.state.batches.values() if batch.phase in AT_PROVIDER]
+    since = oldest(runs)
+    if since is None:
+        return "no batch is at its provider"
+    minutes = int((watch.worker.clock.now() - since).total_seconds() // 60)
+    asked = f"{seen.polled} asked after, {seen.ended} ended"
+    return f"{len(open_)} batches at their providers, the oldest for {minutes // 60} h {minutes % 60:02} min; {asked}"

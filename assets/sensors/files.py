@@ -1,0 +1,38 @@
+"""Registers what can be run: a partition for each readable experiment file and each experiment in the store."""
+
+import dagster as dg
+
+from assets.checks import about_files, experiment_files_readable
+from assets.inputs import samples
+from assets.partitions import experiments
+from assets.resources import Workers
+from pipeline.ids import digest_of
+from pipeline.operations.catalogue import read_catalogue
+
+
+@dg.sensor(minimum_interval_seconds=30, default_status=dg.DefaultSensorStatus.RUNNING)
+def experiment_files(context: dg.SensorEvaluationContext, workers: Workers) -> dg.SensorResult:
+    """Add partitions for experiment files and for what was submitted from elsewhere; report files to mend."""
+    with workers.watch() as watch:
+        if watch is None:
+            return dg.SensorResult(skip_reason="another tick is still at work", cursor=context.cursor)
+        catalogue = read_catalogue(watch.worker)
+        names = {*catalogue.files, *watch.worker.experiment_names()}
+    known = context.instance.get_dynamic_partitions(str(experiments.name))
+    new = sorted(names - set(known))
+    seen = digest_of([catalogue.files, catalogue.bad])
+    evaluation = dg.AssetCheckEvaluation(
+        asset_key=samples.key,
+        check_name=experiment_files_readable.check_key.name,
+        passed=not catalogue.bad,
+        metadata=about_files(catalogue),
+    )
+    for problem in catalogue.bad.values():
+        context.log.warning(problem)
+    said = f"{len(names)} experiments, {len(new)} of them new; {len(catalogue.bad)} files to mend"
+    return dg.SensorResult(
+        skip_reason=f"{said}: {'; '.join(catalogue.bad.values())}" if catalogue.bad else said,
+        dynamic_partitions_requests=[experiments.build_add_request(new)] if new else [],
+        asset_events=[evaluation] if seen != context.cursor else [],
+        cursor=seen,
+    )

@@ -1,0 +1,125 @@
+"""Where each slice stands, for the person who looks at its cell, and what a Dagster run says when some are not done."""
+
+from collections.abc import Callable, Sequence
+
+import dagster as dg
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from assets import metadata
+from assets.metadata import Metadata
+from pipeline.domain import Counts
+from pipeline.operations.slicing import Chosen, rows_of
+from pipeline.operations.worker import Run
+from pipeline.slices import Slice
+
+Found = Sequence[tuple[Chosen, Slice]]
+
+_TOKENS = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
+_PREVIEW = ("first_id", "second_id", "status", "outcome", "winner_contestant", "reason", "content")
+
+
+def report(
+    context: dg.AssetExecutionContext,
+    found: Found,
+    *,
+    about: Callable[[Run, Slice], Metadata],
+    done: Callable[[Slice], bool],
+    missing: str,
+) -> None:
+    """Attach to each slice that is done what there is to know; where some are not, keep those and fail with reasons."""
+    ready = {each.segment_id: about(some.run, each) for some, each in found if done(each)}
+    if len(ready) == len(found):
+        for key, known in ready.items():
+            context.add_asset_metadata(known, partition_key=key)
+        return
+    for key, known in ready.items():
+        context.log_event(dg.AssetMaterialization(asset_key=context.asset_key, partition=key, metadata=known))
+    waiting = [each for _, each in found if each.segment_id not in ready]
+    reasons = "; ".join(dict.fromkeys(why(each) for each in waiting))
+    raise dg.Failure(
+        description=f"{len(waiting)} of {len(found)} segments are {missing}: {reasons}",
+        metadata={"batches": batches_of([pair for pair in found if pair[1] in waiting])},
+        allow_retries=False,
+    )
+
+
+def why(each: Slice) -> str:
+    """Return why a slice is not where somebody wants it, in words."""
+    if not each.is_asked:
+        return "nobody asked to send it; materialize submitted_batches first"
+    held = [batch for batch in each.batches if batch.phase == "held"]
+    if held:
+        settle = f"`pairlog adopt {each.run_id} {held[0].batch_id} REMOTE_ID` or `pairlog void …`"
+        return f"{held[0].batch_id} waits for a person ({held[0].note}); settle it by {settle}"
+    batch = next((batch for batch in reversed(each.batches) if batch.phase != "published"), each.batches[-1])
+    again = "sent again and " if batch.send > 1 else ""
+    status = f" ({batch.remote_status})" if batch.remote_status else ""
+    return f"{batch.batch_id} is {again}{batch.phase}{status}" + (f": {batch.note}" if batch.note else "")
+
+
+def batches_of(found: Found) -> dg.MetadataValue:
+    """Return the batches of slices with the provider's own names for them."""
+    providers = {each.run_id: some.run.config.judge.provider for some, each in found}
+    return metadata.of_batches((each for _, each in found), providers=providers)
+
+
+def about_sent(run: Run, each: Slice) -> Metadata:
+    """Return what was handed over."""
+    inputs = [batch.input for batch in each.batches if batch.input is not None]
+    return {
+        **_judge(run),
+        "requests": dg.MetadataValue.int(each.requests),
+        "bytes": dg.MetadataValue.int(sum(stored.bytes for stored in inputs)),
+        "batches": _batches(run, each),
+    }
+
+
+def about_outputs(run: Run, each: Slice) -> Metadata:
+    """Return what came back."""
+    parts = [part for batch in each.batches for part in batch.parts]
+    rows = [[part.name, f"{run.worker.store.url}/{part.key}", part.bytes, part.digest] for part in parts]
+    return {
+        **_judge(run),
+        "bytes": dg.MetadataValue.int(sum(part.bytes for part in parts)),
+        "took": dg.MetadataValue.text(metadata.took(each)),
+        "parts": dg.MetadataValue.md(metadata.markdown_table(["part", "object", "bytes", "sha-256"], rows)),
+        "batches": _batches(run, each),
+    }
+
+
+def about_rows(run: Run, each: Slice) -> Metadata:
+    """Return how the requests ended, what they used, and a few rows."""
+    table = rows_of(run, each)
+    return {
+        **_judge(run),
+        "dagster/partition_row_count": dg.MetadataValue.int(table.num_rows),
+        **metadata.of_counts(each.counts),
+        **_tokens(table),
+        "took": dg.MetadataValue.text(metadata.took(each)),
+        "preview": metadata.preview(table, columns=_PREVIEW),
+        "batches": _batches(run, each),
+    }
+
+
+def total(found: Found) -> Metadata:
+    """Return the conservation row over all slices of a Dagster run."""
+    return metadata.of_counts(sum((each.counts for _, each in found), Counts()))
+
+
+def _judge(run: Run) -> Metadata:
+    judge = run.config.judge
+    reasoning = "" if judge.reasoning == "default" else f", reasoning {judge.reasoning}"
+    return {
+        "judge": dg.MetadataValue.text(f"{judge.provider} {judge.model}{reasoning}"),
+        "direction": dg.MetadataValue.text(run.config.direction),
+    }
+
+
+def _batches(run: Run, each: Slice) -> dg.MetadataValue:
+    return metadata.of_batches([each], providers={run.run_id: run.config.judge.provider})
+
+
+def _tokens(table: pa.Table) -> Metadata:
+    sums = {name: pc.sum(table.column(name)).as_py() for name in _TOKENS}
+    return {name.replace("_", " "): dg.MetadataValue.int(count) for name, count in sums.items() if count is not None}

@@ -1,0 +1,84 @@
+"""The experiment files a deployment offers: picked up from a folder or prefix, a bad one never hiding the others."""
+
+from pathlib import Path
+
+import msgspec
+
+from pipeline.errors import ConfigError
+from pipeline.experiment import read_experiment
+from pipeline.ids import ExperimentName
+from pipeline.operations.studies import Plan, check_growth, freeze, open_runs, plan
+from pipeline.operations.worker import Worker
+from pipeline.storage import keys
+from pipeline.storage.sources import list_files, read_text, shown
+
+_ENDINGS = (".yaml", ".yml")
+_LOCAL = "experiments"
+
+
+class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the file of each experiment is, and what is wrong with those that cannot be read."""
+
+    files: dict[ExperimentName, str]
+    bad: dict[str, str]
+
+
+def read_catalogue(worker: Worker) -> Catalogue:
+    """Return the experiment files this worker is to look at.
+
+    That is the folder or prefix that `PAIRLOG_EXPERIMENTS` names; if it names none, `experiments/` of the store and
+    `experiments/` of the working directory.
+    """
+    files: dict[ExperimentName, str] = {}
+    bad: dict[str, str] = {}
+    for location in _locations(worker):
+        try:
+            name = _name(location)
+        except ConfigError as error:
+            bad[shown(location)] = str(error)
+            continue
+        if name in files:
+            taken = f"name {name!r} is taken by {shown(files[name])}"
+            bad[shown(location)] = f"{shown(location)}: {taken}; rename one of them"
+        else:
+            files[name] = location
+    return Catalogue(files=files, bad=bad)
+
+
+def _locations(worker: Worker) -> list[str]:
+    named = worker.settings.experiments()
+    folders = [named] if named else [f"{worker.store.url}/{keys.EXPERIMENTS}", str(Path.cwd() / _LOCAL)]
+    return [location for folder in folders for location in list_files(folder, endings=_ENDINGS)]
+
+
+def _name(location: str) -> ExperimentName:
+    text = read_text(location, base=str(Path.cwd()))
+    return read_experiment(text.encode(), source=shown(location)).name
+
+
+def take_in(worker: Worker, name: ExperimentName) -> Plan | None:
+    """Freeze the experiment's file and fix the slices of its runs, asking for none of them; return what it holds.
+
+    An experiment that has no file here, because it was submitted from elsewhere, is left as it is: None.
+    """
+    planned = planned_from_file(worker, name)
+    if planned is None:
+        return None
+    check_growth(worker, planned.experiment)
+    open_runs(worker, planned, experiment_digest=freeze(worker, planned), asked="segments")
+    return planned
+
+
+def planned_from_file(worker: Worker, name: ExperimentName) -> Plan | None:
+    """Return what the experiment's file asks for, or None if it has no file here but is in the store.
+
+    Raises:
+        ConfigError: if there is neither.
+
+    """
+    location = read_catalogue(worker).files.get(name)
+    if location is not None:
+        return plan(location)
+    if name not in worker.experiment_names():
+        raise ConfigError(f"no experiment file has the name {name!r} any more, and {worker.store.url} does not hold it")
+    return None

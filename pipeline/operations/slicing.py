@@ -1,0 +1,138 @@
+"""Work on some slices of a run, for an orchestrator that shows each of them: send, fetch, publish.
+
+Nothing here does what `resuming` does not do for whole runs; whoever comes second finds it done.
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+import msgspec
+import pyarrow as pa
+
+from pipeline.errors import ConfigError, LeaseLostError
+from pipeline.ids import ExperimentName, SegmentId
+from pipeline.operations.cleaning import clean_due
+from pipeline.operations.collecting import collect_due, poll_due
+from pipeline.operations.living import call_due
+from pipeline.operations.publishing import publish_due
+from pipeline.operations.settling import settle_due
+from pipeline.operations.studies import check_keys
+from pipeline.operations.submitting import ask_for, submit_due
+from pipeline.operations.worker import Run, Worker
+from pipeline.slices import Slice, slices_of
+from pipeline.storage.tables import stream
+from pipeline.tasks import task_named
+
+_PATIENCE = 3  # leases that another worker may hold one after the other before we give up
+_BREATH = 0.5
+
+
+class Chosen(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Some slices of one run."""
+
+    run: Run
+    indices: frozenset[int]
+
+    def slices(self) -> list[Slice]:
+        """Return them as they stand in the log now."""
+        return [each for each in slices_of(self.run.refresh()) if each.index in self.indices]
+
+
+def choose(worker: Worker, wanted: Iterable[SegmentId]) -> list[Chosen]:
+    """Return the slices of these names, by run; raises ConfigError for one that the store does not have."""
+    missing = set(wanted)
+    chosen: list[Chosen] = []
+    for name in worker.experiment_names():
+        if any(each.startswith(f"{name}--") for each in missing):
+            for run in worker.runs(name):
+                indices = _indices(run, missing)
+                if indices:
+                    chosen.append(Chosen(run=run, indices=frozenset(indices.values())))
+                    missing -= set(indices)
+    if missing:
+        raise ConfigError(
+            f"there is no slice {min(missing)!r} in {worker.store.url}; materialize the pairs of its experiment first"
+        )
+    return chosen
+
+
+def _indices(run: Run, wanted: set[SegmentId]) -> dict[SegmentId, int]:
+    if not any(each.startswith(f"{run.run_id}--") for each in wanted):
+        return {}
+    return {each.segment_id: each.index for each in slices_of(run.refresh()) if each.segment_id in wanted}
+
+
+def all_slices(worker: Worker, name: ExperimentName) -> list[Slice]:
+    """Return every slice of an experiment, run by run."""
+    return [each for run in worker.runs(name) for each in slices_of(run.refresh())]
+
+
+def rows_of(run: Run, each: Slice) -> pa.Table:
+    """Return the published rows of a slice."""
+    keys = [batch.rows.key for batch in each.batches if batch.rows is not None and batch.rows.key is not None]
+    schema = task_named(run.config.task).SCHEMA
+    return pa.Table.from_batches([rows.cast(schema) for rows in stream(run.worker.store, keys)], schema)
+
+
+def send(chosen: Chosen) -> list[Slice]:
+    """Ask for the slices and send what is due of them; return them as they are then.
+
+    Live slices are called, request by request, until every one has its answer.
+    """
+    run = chosen.run
+    check_keys(run.worker, [run.config])
+    ask_for(run, chosen.indices)
+
+    def work() -> None:
+        if run.is_live:
+            call_due(run, only=chosen.indices)
+        else:
+            settle_due(run)
+            submit_due(run, mended=True, only=chosen.indices)
+
+    return _worked(chosen, work, is_done=lambda each: each.is_sent)
+
+
+def fetch(chosen: Chosen) -> list[Slice]:
+    """Ask after the slices and store what came back, byte for byte; return them as they are then."""
+    run = chosen.run
+    if all(each.is_finished for each in chosen.slices()):
+        return chosen.slices()
+    check_keys(run.worker, [run.config])
+
+    def work() -> None:
+        if not run.is_live:
+            poll_due(run, only={batch.batch_id for each in chosen.slices() for batch in each.batches})
+            collect_due(run, only=chosen.indices)
+
+    return _worked(chosen, work, is_done=lambda each: not any(batch.phase == "ended" for batch in each.batches))
+
+
+def publish(chosen: Chosen) -> list[Slice]:
+    """Publish what is stored, send again what got no answer, tidy up; return the slices as they are then."""
+    run = chosen.run
+
+    def work() -> None:
+        if publish_due(run, only=chosen.indices) and not run.is_live:
+            submit_due(run, only=chosen.indices)
+        if not run.is_live:
+            clean_due(run)
+
+    if all(each.is_finished for each in chosen.slices()):
+        return chosen.slices()
+    return _worked(chosen, work, is_done=lambda each: not each.unread)
+
+
+def _worked(chosen: Chosen, work: Callable[[], None], *, is_done: Callable[[Slice], bool]) -> list[Slice]:
+    """Do the work under the run's lease; wait for another worker that holds it, who may do the same work."""
+    run, clock = chosen.run, chosen.run.worker.clock
+    until = clock.monotonic() + _PATIENCE * run.worker.pace.lease
+    while True:
+        with suppress(LeaseLostError), run.lease() as mine:
+            if mine:
+                work()
+                return chosen.slices()
+        now = chosen.slices()
+        if all(map(is_done, now)) or clock.monotonic() >= until:
+            return now
+        clock.sleep(_BREATH)

@@ -1,0 +1,34 @@
+"""What the Dagster tests arrange: a store and a folder of experiments, a simulator, and an instance in memory."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from assets.definitions import build_defs
+from assets.resources import Workers
+from pipeline.simulator import Simulator
+from tests.assets.dagster_home import Home
+from tests.conftest import environment
+
+
+@pytest.fixture
+def home(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    simulate: Callable[..., Simulator],
+    experiment_file: Callable[..., Path],
+) -> Iterator[Callable[..., Home]]:
+    """Give a code location on a store and simulator of its own, with one experiment file in its folder."""
+
+    def build(*, judges: str = "[{provider: openai, model: gpt-6-luna}]", more: str = "", **simulated: object) -> Home:
+        simulator = simulate(**simulated)
+        file = experiment_file(judges=judges, more=more)
+        for name, value in environment(simulator, PAIRLOG_EXPERIMENTS=str(file.parent)).items():
+            monkeypatch.setenv(name, value)
+        workers = Workers(store=str(tmp_path / "store"))
+        return Home(defs=build_defs(workers), workers=workers, simulator=simulator, instance=stack)
+
+    with dg.DagsterInstance.ephemeral() as stack:
+        yield build

@@ -1,0 +1,24 @@
+"""The whole way through Dagster, in process: files, pairs, batches, outputs, comparisons, answers."""
+
+from collections.abc import Callable
+
+from tests.assets.dagster_home import Home
+from tests.flows.studies import check_against_ledger
+
+
+def test_a_study_goes_from_a_file_to_a_ranking(home: Callable[..., Home]) -> None:
+    here = home(more="batch: {segments: 3}\ndirections: [forward, reverse]")
+    here.tick("experiment_files")
+    assert here.materialize("samples", "pairs", keys=["essays"]).success
+    assert len(here.segments()) == 6
+    assert list(here.simulator.ledger.billed()) == []
+    assert here.materialize("submitted_batches", keys=here.segments()).success
+    data = here.tick("batch_status")
+    assert [request.job_name for request in data.run_requests] == ["collect"]
+    assert all(run.success for run in here.launch(data))
+    assert here.green("submitted_batches") == here.green("provider_outputs") == here.green("comparisons")
+    assert len(here.green("comparisons")) == 6
+    assert all(run.success for run in here.launch(here.tick("finished_experiments")))
+    assert here.green("rankings") == {"essays"}
+    assert here.materialize("diagnostics", keys=["essays"]).success
+    check_against_ledger(here.worker(), here.simulator.ledger)
