@@ -1,25 +1,47 @@
 """Rows of the comparisons table, built by column and handed out in blocks of bounded size."""
 
-from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from pipeline.domain import Outcome, Output, Status
-from pipeline.operations.worker import Run
+from pipeline.ids import PairId, RequestId
+from pipeline.operations.worker import Positions, Run
 from pipeline.state import BatchState
 from pipeline.tasks import task_named
+
+Column: TypeAlias = "pa.Array[Any]"  # Any: which scalars it holds is said by the schema
 
 _ROWS_A_BLOCK = 16_384
 _BYTES_A_BLOCK = 32 * 2**20
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the request at a position; `again` says that another sending may mend it."""
+class Asked(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """The requests of a batch, in order: where they stand in the run, and the ids that were made for them once."""
 
-    position: int
+    positions: Positions
+    pair_ids: Sequence[PairId]
+    request_ids: Sequence[RequestId]
+
+    @classmethod
+    def of(cls, run: Run, batch: BatchState) -> "Asked":
+        """Return the requests of the batch."""
+        positions = run.members(batch)
+        pair_ids = run.renderer.pair_ids(positions)
+        return cls(positions=positions, pair_ids=pair_ids, request_ids=run.renderer.request_ids(positions, pair_ids))
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the request at a place in its batch; `again` says that another sending may mend it."""
+
+    place: int
     status: Status
     output: Output | None = None
     outcome: Outcome | None = None
@@ -30,9 +52,14 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 class RowBuilder:
     """Turns rows into record batches of the task's schema."""
 
-    def __init__(self, run: Run, batch: BatchState) -> None:
+    def __init__(self, run: Run, batch: BatchState, asked: Asked) -> None:
         self._run = run
         self._batch = batch
+        self._positions = asked.positions
+        self._pair_ids, self._request_ids = _strings(asked.pair_ids), _strings(asked.request_ids)
+        material = run.material
+        self._ids, self._contestants = _strings(material.ids), _strings(material.contestants)
+        self._groups = _strings(material.groups)
         self.schema: pa.Schema = task_named(run.config.task).SCHEMA
 
     def batches(self, rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
@@ -41,7 +68,8 @@ class RowBuilder:
         size = 0
         for row in rows:
             block.append(row)
-            size += len(row.output.content or "") + len(row.output.thoughts or "") if row.output else 0
+            if row.output is not None:
+                size += len(row.output.content or "") + len(row.output.thoughts or "")
             if len(block) == _ROWS_A_BLOCK or size > _BYTES_A_BLOCK:
                 yield self._block(block)
                 block, size = [], 0
@@ -69,41 +97,39 @@ class RowBuilder:
             "reasoning": config.judge.reasoning,
             "direction": config.direction,
         }
-        zeros = pa.array([0] * count, pa.int32())
+        zeros = pa.array(np.zeros(count, np.int32))
         named = {name: pa.DictionaryArray.from_arrays(zeros, [value]) for name, value in words.items()}
         return {
             **named,
-            "repeat": [config.repeat] * count,
-            "attempt": [self._batch.send] * count,
-            "batch_id": [self._batch.batch_id] * count,
-            "remote_batch_id": [self._batch.remote_id] * count,
+            "repeat": pa.repeat(pa.scalar(config.repeat, pa.int16()), count),
+            "attempt": pa.repeat(pa.scalar(self._batch.send, pa.int16()), count),
+            "batch_id": pa.repeat(pa.scalar(self._batch.batch_id, pa.string()), count),
+            "remote_batch_id": pa.repeat(pa.scalar(self._batch.remote_id, pa.string()), count),
         }
 
     def _subjects(self, rows: list[Row]) -> dict[str, object]:
         """Return the columns that say what was compared, and who won."""
-        renderer, material = self._run.renderer, self._run.material
-        positions = np.array([row.position for row in rows])
-        first, second = renderer.first[positions].tolist(), renderer.second[positions].tolist()
-        winners = [
-            one if row.outcome == "first" else other if row.outcome == "second" else None
-            for row, one, other in zip(rows, first, second, strict=True)
-        ]
-        ids, contestants = material.ids, material.contestants
+        places = np.array([row.place for row in rows])
+        positions = self._positions[places]
+        first, second = self._run.renderer.first[positions], self._run.renderer.second[positions]
+        won = np.array([_SIDES.get(row.outcome, 0) for row in rows])
+        winners = pa.array(np.where(won == 1, first, second), mask=won == 0)
         return {
-            "pair_id": renderer.pair_ids(positions),
-            "first_id": [ids[each] for each in first],
-            "second_id": [ids[each] for each in second],
-            "first_contestant": [contestants[each] for each in first],
-            "second_contestant": [contestants[each] for each in second],
-            "group": [material.groups[each] for each in first],
-            "winner_id": [None if each is None else ids[each] for each in winners],
-            "winner_contestant": [None if each is None else contestants[each] for each in winners],
-            "request_id": renderer.request_ids(positions),
+            "pair_id": self._pair_ids.take(places),
+            "first_id": self._ids.take(first),
+            "second_id": self._ids.take(second),
+            "first_contestant": self._contestants.take(first),
+            "second_contestant": self._contestants.take(second),
+            "group": self._groups.take(first),
+            "winner_id": self._ids.take(winners),
+            "winner_contestant": self._contestants.take(winners),
+            "request_id": self._request_ids.take(places),
         }
 
     def _answers(self, rows: list[Row]) -> dict[str, object]:
         """Return the columns that say what came back."""
         outputs = [row.output or _NOTHING for row in rows]
+        tokens = [output.tokens for output in outputs]
         return {
             "status": [row.status for row in rows],
             "outcome": [row.outcome for row in rows],
@@ -112,24 +138,38 @@ class RowBuilder:
             "thoughts": [output.thoughts for output in outputs],
             "finish_reason": [output.finish_reason for output in outputs],
             "returned_model": [output.returned_model for output in outputs],
-            "input_tokens": [_int32(output.tokens.input) for output in outputs],
-            "cached_tokens": [_int32(output.tokens.cached) for output in outputs],
-            "output_tokens": [_int32(output.tokens.output) for output in outputs],
-            "reasoning_tokens": [_int32(output.tokens.reasoning) for output in outputs],
-            "judged_at": [self._moment(output) for output in outputs],
+            "input_tokens": _counts(used.input for used in tokens),
+            "cached_tokens": _counts(used.cached for used in tokens),
+            "output_tokens": _counts(used.output for used in tokens),
+            "reasoning_tokens": _counts(used.reasoning for used in tokens),
+            "judged_at": self._moments(outputs),
         }
 
-    def _moment(self, output: Output) -> datetime | None:
+    def _moments(self, outputs: list[Output]) -> Column:
         """Return when the provider says it judged, or else when the batch ended."""
-        if output.judged_at is not None and 0 < output.judged_at < _LATEST:
-            return datetime.fromtimestamp(output.judged_at, UTC)
-        return self._batch.ended_at
+        told = np.array([output.judged_at for output in outputs], np.float64)
+        known = (told > 0) & (told < _LATEST)
+        ended = self._batch.ended_at
+        moments = np.full(len(told), 0 if ended is None else _microseconds(np.array(ended.timestamp())))
+        moments[known] = _microseconds(told[known])
+        return pa.array(moments, mask=~known if ended is None else None).cast(pa.timestamp("us", tz="UTC"))
 
 
 _NOTHING = Output(request_id="", status="errored")
+_SIDES: dict[Outcome | None, int] = {"first": 1, "second": 2}
 _LATEST = 32_503_680_000.0  # the year 3000: a time beyond it was not in seconds
 
 
-def _int32(count: int | None) -> int | None:
-    """Return a token count that a table can hold; a negative one means nothing."""
-    return count if count is not None and 0 <= count < 2**31 else None
+def _strings(values: Sequence[str | None]) -> Column:
+    return pa.array(values, pa.string())
+
+
+def _counts(counts: Iterable[int | None]) -> list[int | None]:
+    """Return token counts that a table can hold; a negative one means nothing."""
+    return [count if count is not None and 0 <= count < 2**31 else None for count in counts]
+
+
+def _microseconds(seconds: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return times as whole microseconds; the fraction is rounded alone, because together they are too long for it."""
+    whole = np.floor(seconds)
+    return (whole * 1e6).astype(np.int64) + np.rint((seconds - whole) * 1e6).astype(np.int64)

@@ -246,7 +246,11 @@ class Run:
     def sendable(self, batch: BatchState) -> Positions:
         """Return the members that fit into a batch at all; a line that does not is never sent."""
         members = self.members(batch)
-        return members[self.renderer.sizes(members) <= limits_of(self.config).max_bytes]
+        return members[self.fits(members)]
+
+    def fits(self, positions: Positions) -> NDArray[np.bool_]:
+        """Say which of the requests fit into a batch at all."""
+        return self.renderer.sizes(positions) <= limits_of(self.config).max_bytes
 
 
 def renderer(config: RunConfig, material: Material) -> Renderer:

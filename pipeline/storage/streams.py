@@ -73,23 +73,25 @@ def decompressed(file: BinaryIO, *, key: str) -> Iterator[bytes]:
 
 def lines(chunks: Iterable[bytes]) -> Iterator[bytes | None]:
     r"""Yield the lines, split at the byte `\n` only, without blank ones; None stands for one that is too long."""
-    rest = bytearray()
+    rest = b""
     overlong = False
     for chunk in _without_mark(chunks):
-        *whole, tail = chunk.split(b"\n")
-        for piece in whole:
-            line, rest = bytes(rest) + piece, bytearray()
-            if overlong or len(line) > LONGEST_LINE:
-                overlong = False
+        pieces = (rest + chunk).split(b"\n")
+        rest = pieces.pop()
+        if pieces and overlong:
+            del pieces[0]
+            overlong = False
+            yield None
+        for line in pieces:
+            if len(line) > LONGEST_LINE:
                 yield None
             elif stripped := line.strip(b" \t\r"):
                 yield stripped
-        rest += tail
         if len(rest) > LONGEST_LINE:
-            overlong, rest = True, bytearray()
+            overlong, rest = True, b""
     if overlong:
         yield None
-    elif stripped := bytes(rest).strip(b" \t\r"):
+    elif stripped := rest.strip(b" \t\r"):
         yield stripped
 
 

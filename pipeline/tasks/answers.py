@@ -7,6 +7,7 @@ length. Nothing is guessed: a text with two different answers has none.
 import json
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Literal
 
 import msgspec
@@ -35,11 +36,11 @@ class _Object(msgspec.Struct, frozen=True):
 
 def read_tag(content: str, tags: Tags, *, ties: bool) -> Outcome | Unparsed:
     """Return which sample the tags name; letter case, white space and bold type are forgiven."""
-    if not content.strip():
+    if not content or content.isspace():
         return Unparsed(reason="empty")
-    inside = _between(content.casefold(), tags.prefix.casefold(), tags.suffix.casefold())
-    words = (_WORD.fullmatch(text) for text in inside)
-    return _only(((_WORDS[word[1]] if word else None) for word in words), ties=ties)
+    prefix, suffix = _folded(tags)
+    inside = _between(_tail(content, prefix[:1]).casefold(), prefix, suffix)
+    return _only((_WORDS.get(text) or _decorated(text) for text in inside), ties=ties)
 
 
 def read_json(content: str, *, ties: bool) -> Outcome | Unparsed:
@@ -56,6 +57,24 @@ def read_json(content: str, *, ties: bool) -> Outcome | Unparsed:
     items = found.items if isinstance(found, _Object) else []
     values = (value for key, value in items if key == "better")
     return _only((_VALUES.get(value) if isinstance(value, str) else None for value in values), ties=ties)
+
+
+@cache
+def _folded(tags: Tags) -> tuple[str, str]:
+    return tags.prefix.casefold(), tags.suffix.casefold()
+
+
+def _tail(content: str, begin: str) -> str:
+    """Return the text from where a tag may first begin: folding makes no ASCII mark, so what is before has none."""
+    if begin.isalpha() or not begin.isascii():
+        return content
+    start = content.find(begin)
+    return content[start:] if start > 0 else content
+
+
+def _decorated(text: str) -> Outcome | None:
+    word = _WORD.fullmatch(text)
+    return _WORDS[word[1]] if word else None
 
 
 def _only(answers: Iterable[Outcome | None], *, ties: bool) -> Outcome | Unparsed:

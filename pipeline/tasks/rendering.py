@@ -4,7 +4,7 @@ A line is the provider's frame around the template's words around two samples. W
 placeholder, a tag or JSON, stays text: nothing is searched or replaced after the split.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -99,9 +99,9 @@ class Renderer:
         """Return the names of the pairs at these positions, the same in both directions."""
         return self._pair_ids.of(self.first[positions].tolist(), self.second[positions].tolist())
 
-    def request_ids(self, positions: Positions) -> list[RequestId]:
-        """Return the ids of the requests at these positions."""
-        return self._request_ids.of(positions.tolist(), self.pair_ids(positions))
+    def request_ids(self, positions: Positions, pair_ids: Sequence[PairId] | None = None) -> list[RequestId]:
+        """Return the ids of the requests at these positions; who has the names of their pairs hands them over."""
+        return self._request_ids.of(positions.tolist(), pair_ids or self.pair_ids(positions))
 
     def sizes(self, positions: Positions | slice = _ALL) -> Positions:
         """Return how many bytes the lines at these positions have, their newlines included."""
