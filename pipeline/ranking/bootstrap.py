@@ -14,8 +14,8 @@ from scipy import sparse
 from pipeline.ranking.cells import Cells
 from pipeline.ranking.columns import Floats
 from pipeline.ranking.draws import Poisson
+from pipeline.ranking.leverage import Rows
 from pipeline.ranking.newton import Fit, Model, fit
-from pipeline.ranking.uncertainty import Rows
 
 _LEAST_RIDGE = 1e-2  # a drawn study may let someone only win
 

@@ -10,11 +10,13 @@ from pipeline.ranking.bootstrap import bias_corrected, bootstrap
 from pipeline.ranking.cells import Cells, Strata, sum_up
 from pipeline.ranking.columns import Comparisons, Floats
 from pipeline.ranking.covariates import covariates, determined
+from pipeline.ranking.leverage import Rows
 from pipeline.ranking.newton import Fit, Model, curve, fit
-from pipeline.ranking.uncertainty import EXACT_LIMIT, Covariance, Rows, critical, sandwich
+from pipeline.ranking.uncertainty import EXACT_LIMIT, Covariance, critical, sandwich
 from pipeline.ranking.values import Effect, RankingOptions
 
 MILD = 0.1  # a standard deviation of about three log-odds: felt only where the data say nothing
+_RUNAWAY = "together with a liking for a place or for length some scores tell winners without fail and have no limit"
 
 
 class Scored(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,11 +61,18 @@ def bradley_terry(
         warnings += [f"{name} cannot be told from the scores and was left out" for name in dropped]
         rows = msgspec.structs.replace(rows, strata=strata)
         cells = _summed(rows, contestants=cells.contestants)
-    scored = _with_intervals(rows, cells, model, options)
+    found = fit(cells, model)
+    if not found.settled:
+        if options.regularisation is not None:
+            return f"{_RUNAWAY}: allow a regularisation above 0 or add comparisons"
+        model = msgspec.structs.replace(model, ridge=MILD)
+        found = fit(cells, model)
+        warnings.append(f"{_RUNAWAY}: a regularisation of {MILD:g} keeps them finite")
+    scored = _with_intervals(rows, cells, model, found, options)
     if not scored.covariance.exact:
         warnings.append(f"above {EXACT_LIMIT} contestants standard errors leave out the covariances of scores")
     free = np.flatnonzero(links.unbounded).tolist() if not links.determined else []
-    return msgspec.structs.replace(scored, ridge=ridge, unbounded=frozenset(free), warnings=tuple(warnings))
+    return msgspec.structs.replace(scored, ridge=model.ridge, unbounded=frozenset(free), warnings=tuple(warnings))
 
 
 def _summed(rows: Rows, *, contestants: int) -> Cells:
@@ -76,9 +85,8 @@ def _told_apart(rows: Rows, strata: Strata, model: Model, *, contestants: int) -
     return strata.only(kept), strata.without(kept)
 
 
-def _with_intervals(rows: Rows, cells: Cells, model: Model, options: RankingOptions) -> Scored:
+def _with_intervals(rows: Rows, cells: Cells, model: Model, found: Fit, options: RankingOptions) -> Scored:
     """Return the fitted scores and effects with the intervals asked for."""
-    found = fit(cells, model)
     covariance = sandwich(rows, curve(cells, model, found.scores, found.effects), found, model)
     values = np.concatenate([found.scores, found.effects])
     errors = np.sqrt(np.concatenate([covariance.scores, covariance.effects]))

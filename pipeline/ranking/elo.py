@@ -7,11 +7,10 @@ spread shows it; orders of resampled clusters show both, and give the intervals.
 import msgspec
 import numpy as np
 import numpy.typing as npt
-import scipy.special
 
 from pipeline.ranking.columns import Floats, Halves
 from pipeline.ranking.draws import Poisson, permutation
-from pipeline.ranking.uncertainty import Rows
+from pipeline.ranking.leverage import Rows
 
 INITIAL, SCALE, K = 1000.0, 400.0, 4.0
 MOST_UPDATES = 20_000_000
@@ -53,22 +52,24 @@ def play(rows: Rows, turns: Turns, *, contestants: int) -> Floats:
     for begin in range(0, len(turns), step):
         block = turns[begin : begin + step]
         points = rows.halves[block] * (K * unit / 2)
-        sides = np.stack([rows.first[block] + offsets, rows.second[block] + offsets], axis=1)
+        sides = np.hstack([rows.first[block] + offsets, rows.second[block] + offsets])
         _play_block(ratings, sides, points, gain=K * unit)
     return np.asarray(ratings.reshape(orders, contestants) / unit)
 
 
 def _play_block(ratings: Floats, sides: Turns, points: Floats, *, gain: float) -> None:
     """Update the ratings in place, one comparison of every order at a time."""
-    both, change = np.empty(sides.shape[1:]), np.empty(sides.shape[2])
+    both, change = np.empty(sides.shape[1]), np.empty(points.shape[1])
+    first, second = both[: len(change)], both[len(change) :]
     for two, point in zip(sides, points, strict=True):
         ratings.take(two, out=both, mode="clip")
-        np.subtract(both[0], both[1], out=change)
-        scipy.special.expit(change, out=change)
-        change *= -gain
+        np.subtract(second, first, out=change)
+        np.exp(change, out=change)
+        change += 1.0
+        np.divide(-gain, change, out=change)
         change += point
-        both[0] += change
-        both[1] -= change
+        first += change
+        second -= change
         ratings[two] = both
 
 

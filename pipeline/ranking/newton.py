@@ -18,20 +18,26 @@ TieModel = Literal["half", "davidson"]
 _STEPS = 60
 _CLOSE = 1e-6  # the step from there is exact to its square
 _SHORTEST = 1e-6
+_FARTHEST = 25.0  # log-odds that no number of comparisons can show: whoever gets there is running away
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):
-    """Which likelihood is fitted."""
+    """Which likelihood is fitted; `ridge` weighs half the squares of scores and covariates' effects against it."""
 
     ties: TieModel = "half"
     ridge: float = 0.0
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
-    """The best scores (mean zero) and effects: one for each covariate and, with Davidson, the log of `nu` last."""
+    """The best scores (mean zero) and effects: one for each covariate and, with Davidson, the log of `nu` last.
+
+    `settled` is false where there are none because the odds grow without end: scores and effects together tell some
+    comparisons' winners without fail.
+    """
 
     scores: Floats
     effects: Floats
+    settled: bool = True
 
 
 class Moments(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,13 +64,14 @@ def moments(odds: Floats, log_nu: float | None) -> Moments:
 
 
 class Curve(msgspec.Struct, frozen=True, kw_only=True):
-    """The log-likelihood around a point: its slope and its curvature in blocks (scores, effects, both)."""
+    """The log-likelihood around a point: slope, curvature in blocks (scores, effects, both), the largest odds."""
 
     slope: Floats
     effect_slope: Floats
     graph: Laplacian
     mixed: Floats
     inner: Floats
+    farthest: float
 
 
 def split(model: Model, effects: Floats) -> tuple[Floats, float | None]:
@@ -82,8 +89,8 @@ def curve(cells: Cells, model: Model, scores: Floats, effects: Floats) -> Curve:
     rest = cells.score - cells.total * seen.score
     weights = cells.total * seen.variance
     columns = [outflow(cells, weights * column) for column in cells.extra.T]
-    inner = cells.extra.T @ (weights[:, None] * cells.extra)
-    effect_slope = cells.extra.T @ rest
+    inner = cells.extra.T @ (weights[:, None] * cells.extra) + model.ridge * np.eye(len(slopes))
+    effect_slope = cells.extra.T @ rest - model.ridge * slopes
     if log_nu is not None:
         shared = cells.total * seen.shared
         columns.append(outflow(cells, shared))
@@ -97,6 +104,7 @@ def curve(cells: Cells, model: Model, scores: Floats, effects: Floats) -> Curve:
         graph=Laplacian(cells=cells, weights=weights, ridge=model.ridge),
         mixed=np.stack(columns, axis=1) if columns else np.empty((cells.contestants, 0)),
         inner=inner,
+        farthest=float(np.abs(odds).max(initial=0.0)),
     )
 
 
@@ -120,7 +128,10 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fit(cells: Cells, model: Model, *, start: Fit | None = None) -> Fit:
-    """Return the best scores and effects; the design must be connected and, without ridge, determined."""
+    """Return the best scores and effects; the design must be connected and, without ridge, determined.
+
+    Covariates can tell winners that scores alone cannot: then the fit is not settled.
+    """
     extra = cells.extra.shape[1] + (model.ties == "davidson")
     scores = np.zeros(cells.contestants) if start is None else start.scores
     effects = np.zeros(extra) if start is None else start.effects
@@ -131,6 +142,8 @@ def fit(cells: Cells, model: Model, *, start: Fit | None = None) -> Fit:
         width = float(np.ptp(step)) + float(np.abs(shift).sum())
         if width <= _CLOSE:
             break
+        if point.view.farthest > _FARTHEST and not model.ridge:
+            return Fit(scores=point.scores, effects=point.effects, settled=False)
         point = _advance(cells, model, point, step, shift)
         tolerance = min(0.1, max(width * 0.01, 1e-8))
     return Fit(scores=centred(point.scores + step), effects=point.effects + shift)

@@ -1,8 +1,9 @@
 """From a table of comparisons to a ranking, or to the sentence why there is none."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -10,21 +11,33 @@ from pipeline.ranking import connectivity, elo, win_rate
 from pipeline.ranking.bradley_terry import Scored, bradley_terry
 from pipeline.ranking.cells import Whole, sum_up
 from pipeline.ranking.columns import Comparisons, read
+from pipeline.ranking.leverage import Rows
 from pipeline.ranking.places import places, reliability
-from pipeline.ranking.uncertainty import FULL_LIMIT, Covariance, Rows
+from pipeline.ranking.uncertainty import FULL_LIMIT, Covariance
 from pipeline.ranking.values import Ranking, RankingOptions, Standing, Unrankable
 
 ClusterKind = Literal["pair", "group", "row"]
 
 _MANY_GROUPS = 20
-_PAIRS_FOR_A_SCORE = 3
+_PAIRS_FOR_A_SCORE = 2
 
 
 def rank(
-    table: pa.Table, options: RankingOptions | None = None, *, lengths: Mapping[str, float] | None = None
+    table: pa.Table,
+    options: RankingOptions | None = None,
+    *,
+    lengths: Mapping[str, float] | None = None,
+    everyone: Iterable[str] = (),
 ) -> Ranking | Unrankable:
-    """Return the ranking of the table's comparisons; `lengths` by sample id adds a liking for length to the model."""
-    return rank_comparisons(read(table, by=(options or RankingOptions()).by), options, lengths=lengths)
+    """Return the ranking of the table's comparisons.
+
+    `lengths` by sample id adds a liking for length to the model; `everyone` names all who should be ranked, so that
+    whoever no comparison names is missed.
+    """
+    data = read(table, by=(options or RankingOptions()).by)
+    absent = sorted(set(everyone) - set(data.contestants) - set(data.unranked))
+    data = msgspec.structs.replace(data, unranked=(*data.unranked, *absent))
+    return rank_comparisons(data, options, lengths=lengths)
 
 
 def rank_comparisons(
@@ -35,8 +48,8 @@ def rank_comparisons(
     reason = _hopeless(data)
     if reason:
         return Unrankable(reason=reason, excluded=data.excluded)
-    kind = _cluster_kind(data, options)
-    rows = Rows(first=data.first, second=data.second, halves=data.halves, cluster=_clusters(data, kind))
+    kind = cluster_kind(data, options)
+    rows = Rows(first=data.first, second=data.second, halves=data.halves, cluster=clusters(data, kind))
     cells = sum_up(data.first, data.second, data.halves, contestants=len(data.contestants))
     links = connectivity.examine(cells)
     if not links.connected:
@@ -68,10 +81,10 @@ def _hopeless(data: Comparisons) -> str | None:
     return None
 
 
-def _cluster_kind(data: Comparisons, options: RankingOptions) -> ClusterKind:
+def cluster_kind(data: Comparisons, options: RankingOptions) -> ClusterKind:
     """Return which comparisons are taken to hang together.
 
-    Scores that follow the pairs too closely leave no differences between pairs to learn from: with fewer than three
+    Scores that follow the pairs too closely leave no differences between pairs to learn from: with fewer than two
     pairs for each free score every comparison stands for itself.
     """
     if options.cluster in ("group", "row"):
@@ -82,7 +95,7 @@ def _cluster_kind(data: Comparisons, options: RankingOptions) -> ClusterKind:
     return "row" if few else "pair"
 
 
-def _clusters(data: Comparisons, kind: ClusterKind) -> Whole:
+def clusters(data: Comparisons, kind: ClusterKind) -> Whole:
     """Return each row's cluster, numbered from 0 without gaps."""
     if kind == "row":
         return np.arange(len(data), dtype=np.int64)
@@ -136,7 +149,10 @@ def _ranking(data: Comparisons, rows: Rows, scored: Scored, options: RankingOpti
 
 
 def _standings(data: Comparisons, rows: Rows, scored: Scored, options: RankingOptions) -> tuple[Standing, ...]:
-    """Return everyone's standing, best first; equal scores share a rank and are listed surest first."""
+    """Return everyone's standing, best first; equal scores share a rank and are listed surest first.
+
+    Scores that differ by rounding alone are given as one number: whoever sorts them again finds the same ties.
+    """
     rates = win_rate.win_rates(rows, contestants=len(data.contestants), confidence=options.confidence)
     found = places(scored.scores, scored.covariance, confidence=options.confidence)
     errors = np.sqrt(scored.covariance.scores)
@@ -144,11 +160,12 @@ def _standings(data: Comparisons, rows: Rows, scored: Scored, options: RankingOp
     order = sorted(
         range(len(data.contestants)), key=lambda at: (found.rank[at], surest_first[at], data.contestants[at])
     )
+    shared = {int(found.rank[at]): float(scored.scores[at]) for at in order}
     return tuple(
         Standing(
             contestant=data.contestants[at],
             rank=int(found.rank[at]),
-            score=float(scored.scores[at]),
+            score=shared[int(found.rank[at])],
             low=float(scored.low[at]),
             high=float(scored.high[at]),
             standard_error=float(errors[at]),

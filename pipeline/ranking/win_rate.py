@@ -6,7 +6,8 @@ import numpy.typing as npt
 import scipy.stats
 
 from pipeline.ranking.columns import Floats, Ints
-from pipeline.ranking.uncertainty import Covariance, Rows
+from pipeline.ranking.leverage import Rows
+from pipeline.ranking.uncertainty import Covariance
 
 
 class WinRates(msgspec.Struct, frozen=True, kw_only=True):

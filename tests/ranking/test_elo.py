@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pipeline.ranking import draws
 from pipeline.ranking.elo import INITIAL, elo, play
-from pipeline.ranking.uncertainty import Rows
+from pipeline.ranking.leverage import Rows
 from tests.ranking.test_scores import random_rows
 
 

@@ -103,6 +103,28 @@ def test_two_halves_of_which_one_was_never_beaten_are_named():
     assert {one.contestant for one in result.standings if not one.bounded} == {"a", "b"}
 
 
+ONE_ORDER = [("a", "b", "first"), ("b", "c", "first"), ("c", "a", "first"), ("a", "d", "first"), ("d", "c", "first")]
+
+
+def test_a_liking_for_a_place_that_explains_everything_is_kept_finite_and_said():
+    result = ranked(a_table(ONE_ORDER), RankingOptions(position=True))
+    assert result.regularisation == 0.1
+    assert any("have no limit" in sentence for sentence in result.warnings)
+    values = [value for one in result.standings for value in (one.score, one.low, one.high)]
+    assert all(abs(value) < 50 for value in [*values, result.effects[0].value])
+
+
+def test_a_liking_for_a_place_that_explains_everything_is_refused_where_regularisation_is_forbidden():
+    result = rank(a_table(ONE_ORDER), RankingOptions(position=True, regularisation=0.0))
+    assert isinstance(result, Unrankable)
+    assert result.reason.endswith("have no limit: allow a regularisation above 0 or add comparisons")
+
+
+def test_scores_that_only_rounding_sets_apart_are_one_number():
+    ring = [(f"c{one}", f"c{(one + step) % 7}", "first") for one in range(7) for step in (1, 2, 3)]
+    assert {one.score for one in ranked(a_table(ring)).standings} == {ranked(a_table(ring)).standings[0].score}
+
+
 @pytest.mark.parametrize("status", [status for status in STATUSES if status != "ok"])
 @pytest.mark.parametrize("method", ["bradley-terry", "elo", "win-rate"])
 def test_a_failed_row_changes_no_score(status, method):

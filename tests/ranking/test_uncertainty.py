@@ -1,16 +1,17 @@
-"""Intervals: the fast covariance against loops, the bootstrap against the formula, and coverage."""
+"""Intervals: the fast covariance against loops, the bootstrap against the formula."""
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.ranking import Ranking, RankingOptions, diagnose, rank, uncertainty
+from pipeline.ranking import Ranking, RankingOptions, rank, uncertainty
 from pipeline.ranking.bootstrap import bias_corrected, bootstrap
 from pipeline.ranking.cells import Strata, sum_up
 from pipeline.ranking.laplacian import inverse
+from pipeline.ranking.leverage import Rows, left_out, pulls_at
 from pipeline.ranking.newton import Fit, Model, curve, fit
-from pipeline.ranking.uncertainty import Covariance, Rows, sandwich
-from tests.ranking.studies import a_study, a_table, true_scores
+from pipeline.ranking.uncertainty import Covariance, sandwich
+from tests.ranking.studies import a_study, a_table
 from tests.ranking.test_scores import random_rows
 
 
@@ -24,7 +25,7 @@ def a_fit(contestants: int, count: int, *, davidson: bool = False, strata: bool 
 
 
 def slow_covariance(rows: Rows, model: Model, found: Fit) -> np.ndarray:
-    """Bread and meat from one-comparison slopes, differentiated numerically."""
+    """The jackknife over clusters: one Newton step from the fit on all the others, curvature by differences."""
     size = len(found.scores)
     values = np.concatenate([found.scores, found.effects])
 
@@ -45,45 +46,41 @@ def slow_covariance(rows: Rows, model: Model, found: Fit) -> np.ndarray:
         made[size : size + len(extra)] = rest * extra
         return made
 
-    count = len(rows.halves)
-    step = 1e-5
-    curvature = np.zeros((len(values), len(values)))
-    for at in range(len(values)):
-        shift = np.zeros(len(values))
-        shift[at] = step
-        ahead = sum(slope(row, values + shift) for row in range(count))
-        behind = sum(slope(row, values - shift) for row in range(count))
-        curvature[:, at] = (behind - ahead) / (2 * step)
-    clusters = [
-        sum(slope(row, values) for row in np.flatnonzero(rows.cluster == c)) for c in range(rows.cluster.max() + 1)
+    def curvature(kept: np.ndarray, step: float = 1e-5) -> np.ndarray:
+        made = np.zeros((len(values), len(values)))
+        for at in range(len(values)):
+            shift = np.zeros(len(values))
+            shift[at] = step
+            made[:, at] = sum(slope(row, values - shift) - slope(row, values + shift) for row in kept) / (2 * step)
+        return made
+
+    clusters = int(rows.cluster.max()) + 1
+    own = [np.flatnonzero(rows.cluster == number) for number in range(clusters)]
+    whole = curvature(np.arange(len(rows.halves)))
+    moved = [
+        np.linalg.pinv(whole - curvature(some), rcond=1e-8) @ sum(slope(row, values) for row in some) for some in own
     ]
-    meat = sum(np.outer(pull, pull) for pull in clusters)
-    bread = np.linalg.pinv(curvature, rcond=1e-8)
-    said = sum(int(np.count_nonzero(np.abs(pull[:size]) > 0)) - 1 for pull in clusters)
-    count, effects = len(clusters), len(values) - size
-    on_scores, on_effects = said / (said - size + 1), count / (count - effects) if effects else 1.0
-    sizes = np.sqrt(np.array([on_scores] * size + [on_effects] * effects) * count / (count - 1))
-    return bread @ meat @ bread * np.outer(sizes, sizes)
+    return sum(np.outer(step, step) for step in moved) * (clusters - 1) / clusters
 
 
 @pytest.mark.parametrize(("davidson", "strata"), [(False, False), (True, False), (False, True), (True, True)])
-def test_the_sandwich_agrees_with_a_slow_one(davidson, strata):
+def test_the_sandwich_is_the_jackknife_over_clusters(davidson, strata):
     rows, cells, model, found = a_fit(5, 150, davidson=davidson, strata=strata)
     fast = sandwich(rows, curve(cells, model, found.scores, found.effects), found, model)
     slow = slow_covariance(rows, model, found)
     assert fast.full is not None
-    assert fast.full == pytest.approx(slow[:5, :5], rel=1e-4, abs=1e-7)
-    assert fast.effects == pytest.approx(np.diag(slow)[5:], rel=1e-4)
+    assert fast.full == pytest.approx(slow[:5, :5], rel=1e-3, abs=1e-5)
+    assert fast.effects == pytest.approx(np.diag(slow)[5:], rel=1e-3)
 
 
 def test_the_blockwise_diagonal_is_the_diagonal_of_the_full_covariance():
     rows, cells, model, found = a_fit(30, 900, strata=True)
     view = curve(cells, model, found.scores, found.effects)
     full = sandwich(rows, view, found, model)
-    blocks = uncertainty._diagonal_of_product(uncertainty._bread(view), uncertainty._pulls(rows, found, model))
-    ratio = np.concatenate([full.scores, full.effects]) / blocks
-    assert ratio[:30] == pytest.approx(ratio[0])
-    assert ratio[30:] == pytest.approx(ratio[30])
+    bread = uncertainty._bread(view)
+    freed = left_out(pulls_at(rows, found, model), lambda places: bread[places[:, :, None], places[:, None, :]])
+    ratio = np.concatenate([full.scores, full.effects]) / uncertainty._diagonal_of_product(bread, freed)
+    assert ratio == pytest.approx(np.full(32, 299 / 300))
 
 
 def test_above_the_limit_only_the_diagonal_is_used_and_said():
@@ -173,29 +170,24 @@ def test_without_the_full_covariance_differences_add_variances():
     assert covariance.between(0).tolist() == [2.0, 3.0]
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    ("interval", "studies", "least", "most"), [("sandwich", 1_000, 0.93, 0.97), ("bootstrap", 200, 0.92, 0.98)]
-)
-def test_intervals_of_simulated_studies_cover_the_truth_and_the_planted_bias_is_found(interval, studies, least, most):
-    contestants, bias = 10, 0.8
-    truth = true_scores(contestants)
-    covered = covered_bias = places = found_bias = tested = 0
-    for seed in range(studies):
-        table = a_study(contestants, judges={"biased": bias}, seed=seed, repeats=3)
-        result = rank(table, RankingOptions(position=True, interval=interval, rounds=200, seed=seed))
-        assert isinstance(result, Ranking)
-        for one in result.standings:
-            number = int(one.contestant[1:])
-            covered += one.low <= truth[number] <= one.high
-            places += one.place_low <= number + 1 <= one.place_high
-        covered_bias += result.effects[0].low <= bias <= result.effects[0].high
-        found_bias += result.effects[0].low > 0
-        position = diagnose(table).judges[0].position
-        tested += position is not None and position.p_value < 0.05
-    assert least <= covered / (studies * contestants) <= most
-    assert least <= covered_bias / studies <= most
-    assert places / (studies * contestants) >= 0.95
-    assert found_bias / studies > 0.9
-    assert tested / studies > 0.7
+def test_groups_of_different_sizes_are_left_out_one_by_one():
+    draw = np.random.default_rng(4)
+    cluster = np.sort(draw.integers(0, 9, 120))
+    first = ((cluster + draw.integers(0, 2 + cluster % 3)) % 6).astype(np.int32)
+    second = ((first + 1 + draw.integers(0, 1 + cluster % 3)) % 6).astype(np.int32)
+    halves = draw.choice(np.array([0, 1, 2], dtype=np.int8), 120)
+    rows = Rows(first=first, second=second, halves=halves, cluster=np.unique(cluster, return_inverse=True)[1])
+    cells = sum_up(first, second, halves, contestants=6)
+    found = fit(cells, Model())
+    fast = sandwich(rows, curve(cells, Model(), found.scores, found.effects), found, Model())
+    assert fast.full == pytest.approx(slow_covariance(rows, Model(), found), rel=2e-3, abs=1e-4)
+
+
+@pytest.mark.parametrize("method", ["sandwich", "bootstrap"])
+def test_someone_named_by_one_pair_alone_is_not_thought_certain(method):
+    table = a_study(6, seed=2)
+    once = a_table([("x", "c00", "first"), ("c00", "x", "first"), ("x", "c00", "first")])
+    result = rank(pa.concat_tables([table.select(once.column_names), once]), RankingOptions(interval=method))
+    assert isinstance(result, Ranking)
+    new = next(one for one in result.standings if one.contestant == "x")
+    assert new.high - new.low > 3
