@@ -7,7 +7,7 @@ from pipeline.ranking.breakdowns import Part, breakdowns
 from pipeline.ranking.diagnostics import diagnose
 from pipeline.ranking.findings import Diagnostics
 from pipeline.ranking.imported import comparisons_from_csv
-from pipeline.ranking.panel import PanelModel, panel_majority, panel_model
+from pipeline.ranking.panel import Panel, PanelModel, panel, panel_majority, panel_model
 from pipeline.ranking.rankings import rank
 from pipeline.ranking.report import report_html
 from pipeline.ranking.tables import diagnostics_table, rankings_table
@@ -16,6 +16,7 @@ from pipeline.ranking.values import Effect, Ranking, RankingOptions, Standing, U
 __all__ = [
     "Diagnostics",
     "Effect",
+    "Panel",
     "PanelModel",
     "Part",
     "Ranking",
@@ -26,6 +27,7 @@ __all__ = [
     "comparisons_from_csv",
     "diagnose",
     "diagnostics_table",
+    "panel",
     "panel_majority",
     "panel_model",
     "rank",

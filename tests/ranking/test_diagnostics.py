@@ -11,7 +11,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.ranking import Ranking, Unrankable, breakdowns, diagnose, panel_majority, panel_model, rank
+from pipeline.ranking import Ranking, Unrankable, breakdowns, diagnose, panel, panel_majority, panel_model, rank
 from pipeline.ranking.agreement import agreements, alpha, alphas, coincidences, kappas, verdicts
 from pipeline.ranking.columns import read
 from pipeline.ranking.cycles import cycles
@@ -292,8 +292,29 @@ def test_the_panel_model_trusts_the_sharper_judge_and_knows_its_bias():
     by_name = {judge.judge: judge for judge in found.judges}
     assert by_name["openai/sharp"].sharpness > 2 * by_name["openai/dull"].sharpness
     assert by_name["openai/sharp"].first_place == pytest.approx(0.6, abs=0.35)
-    tau = scipy.stats.kendalltau(list(found.scores.values()), [-int(name[1:]) for name in found.scores]).statistic
-    assert tau > 0.85
+    truth = [-int(one.contestant[1:]) for one in found.standings]
+    assert scipy.stats.kendalltau([one.score for one in found.standings], truth).statistic > 0.85
+    assert [one.rank for one in found.standings] == list(range(1, 13))
+
+
+def test_the_panel_models_intervals_hold_the_scores_that_more_of_the_same_would_give():
+    kind = {"judges": {"one": 0.4, "two": -0.2}, "sharpness": {"one": 1.2, "two": 0.7}}
+    limit = panel_model(a_study(6, seed=99, repeats=400, **kind))
+    assert not isinstance(limit, Unrankable)
+    truth = {one.contestant: one.score for one in limit.standings}
+    held = []
+    for seed in range(40):
+        found = panel_model(a_study(6, seed=seed, repeats=8, **kind))
+        assert not isinstance(found, Unrankable)
+        held += [one.low <= truth[one.contestant] <= one.high for one in found.standings]
+    assert 0.85 <= np.mean(held) <= 1
+
+
+def test_a_panel_takes_two_judges():
+    assert panel(a_study(5)) is None
+    both = panel(a_study(5, judges={"one": 0.0, "two": 0.0}))
+    assert both is not None
+    assert isinstance(both.majority, Ranking)
 
 
 def test_the_panel_of_nothing_says_so():
