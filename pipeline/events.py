@@ -146,7 +146,7 @@ class Held(Event, frozen=True, kw_only=True, tag="held"):
 
 
 class Refused(Event, frozen=True, kw_only=True, tag="refused"):
-    """The provider refused to make the batch.
+    """The provider refused to make the batch, or its author did not ask: in either case there is none.
 
     A fault of the content ends its requests; a fault of the account or the rate burns no attempt.
     """

@@ -140,7 +140,10 @@ def _asked_for(plan: RunPlanned | None, event: RunPlanned) -> RunPlanned:
 
 
 def _note(batches: dict[BatchId, BatchState], event: AnyEvent, commit: Commit) -> None:
-    """Remember what a writer did before it learned that it had been replaced: its files, its sending, its batch."""
+    """Remember what a writer did before it learned that it had been replaced: its files, its sending, its batch.
+
+    That its own attempt made no batch is a fact too, for nobody else could have made one.
+    """
     match event:
         case Submitted(batch_id=batch_id) | Adopted(batch_id=batch_id) if batch_id in batches:
             batches[batch_id] = _made(batches[batch_id], event, commit)
@@ -151,6 +154,10 @@ def _note(batches: dict[BatchId, BatchState], event: AnyEvent, commit: Commit) -
             batch = batches[batch_id]
             if batch.phase == "uncertain" and batch.attempt == attempt:
                 batches[batch_id] = replace(batch, uncertain_at=commit.at)
+        case Refused(batch_id=batch_id, attempt=attempt) if batch_id in batches:
+            batch = batches[batch_id]
+            if batch.attempt == attempt and batch.writer == commit.writer:
+                batches[batch_id] = _attempted(batch, event, commit)
 
 
 def _apply(batches: dict[BatchId, BatchState], event: AnyEvent, commit: Commit) -> None:

@@ -8,6 +8,7 @@ from pipeline import planning
 from pipeline.errors import AccountError, ConflictError, ProviderError, RejectedError, UnavailableError
 from pipeline.events import AnyEvent, Ended, OutputsStored, Part, StatusChanged
 from pipeline.ids import BatchId
+from pipeline.operations.recording import facts
 from pipeline.operations.settling import hold, late_parts
 from pipeline.operations.worker import Run
 from pipeline.providers import Provider, RemoteBatch
@@ -134,21 +135,30 @@ def _without_files(run: Run, batch: BatchState) -> list[AnyEvent]:
 def collect_due(run: Run, *, only: Container[int] | None = None) -> int:
     """Fetch what came back for every ended batch, or those of some slices; return how many are stored now."""
     collected = 0
-    for batch in planning.due(run.refresh(), run.worker.clock.now(), only=only).collect:
-        if not run.keep():
-            break
-        try:
-            late = late_parts(run, batch)
-            if late is None:
-                continue
-            found = {**batch.remote_parts, **late}
-            parts = tuple(_fetch(run, batch, name, handle) for name, handle in sorted(found.items()))
-        except ProviderError as error:
-            _not_fetched(run, batch, error)
-            continue
-        run.record(OutputsStored(batch_id=batch.batch_id, attempt=batch.attempt, parts=parts))
-        collected += 1
+    with facts(run) as records:
+        for batch in planning.due(run.refresh(), run.worker.clock.now(), only=only).collect:
+            if not run.keep():
+                break
+            records.begin(batch.input.bytes if batch.input else 0)
+            parts = _fetched(run, batch)
+            if parts is not None:
+                stored = OutputsStored(batch_id=batch.batch_id, attempt=batch.attempt, parts=parts)
+                records.add(stored, size=sum(part.bytes for part in parts))
+                collected += 1
     return collected
+
+
+def _fetched(run: Run, batch: BatchState) -> tuple[Part, ...] | None:
+    """Store every part of what came back; return None if they cannot be had yet."""
+    try:
+        late = late_parts(run, batch)
+        if late is None:
+            return None
+        found = {**batch.remote_parts, **late}
+        return tuple(_fetch(run, batch, name, handle) for name, handle in sorted(found.items()))
+    except ProviderError as error:
+        _not_fetched(run, batch, error)
+        return None
 
 
 def _not_fetched(run: Run, batch: BatchState, error: ProviderError) -> None:

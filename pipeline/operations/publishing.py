@@ -3,17 +3,27 @@
 from collections import Counter
 from collections.abc import Container
 
+import msgspec
+
 from pipeline import planning
 from pipeline.domain import STATUSES, Counts
 from pipeline.errors import ConflictError
-from pipeline.events import BatchPlanned, CancelAsked, RowsPublished
+from pipeline.events import AnyEvent, BatchPlanned, CancelAsked, RowsPublished
 from pipeline.ids import digest
 from pipeline.operations.outputs import Reading
+from pipeline.operations.recording import Gathered
 from pipeline.operations.settling import hold
 from pipeline.operations.worker import Run
 from pipeline.state import BatchState
 from pipeline.storage import keys
 from pipeline.storage.tables import opened
+
+
+class _Publication(msgspec.Struct, frozen=True, kw_only=True):
+    """What a batch came to, and what is planned for the requests that got no answer."""
+
+    rows: RowsPublished
+    following: tuple[BatchPlanned, ...]
 
 
 def publish_due(run: Run, *, only: Container[int] | None = None) -> int:
@@ -22,22 +32,27 @@ def publish_due(run: Run, *, only: Container[int] | None = None) -> int:
     Args:
         only: publish nothing but these slices.
     """
-    due = planning.due(run.refresh(), run.worker.clock.now(), only=only).publish
     published = 0
-    for batch in due:
-        if not run.keep():
-            break
-        publish(run, batch)
-        published += 1
+    gathered: Gathered[_Publication] = Gathered(run.worker.clock, lambda found: _commit(run, found))
+    with gathered:
+        for batch in planning.due(run.refresh(), run.worker.clock.now(), only=only).publish:
+            if not run.keep():
+                break
+            size = sum(part.bytes for part in batch.parts)
+            gathered.begin(size)
+            publication = _publication(run, batch)
+            if publication is not None:
+                gathered.add(publication, size=size)
+            published += 1
     return published
 
 
-def publish(run: Run, batch: BatchState) -> None:
-    """Publish the batch's rows and plan what got no answer, in one commit."""
+def _publication(run: Run, batch: BatchState) -> _Publication | None:
+    """Write the batch's rows; return what is to be told of them, or None if they are not ours and it is held."""
     reading = Reading(run, batch)
     if reading.is_anothers():
         hold(run, batch, f"{batch.remote_id} holds other requests than this batch; it is not ours")
-        return
+        return None
     key = keys.comparisons(run.experiment.name, run.run_id, batch.batch_id)
     store = run.worker.store
     if not store.exists(key):
@@ -47,8 +62,12 @@ def publish(run: Run, batch: BatchState) -> None:
                 store.put_new(key, body)
             except ConflictError:
                 run.notify(batch, "was published by another worker")
-    event = _published(run, batch, key, reading) if store.exists(key) else _nothing_published(batch, reading)
-    _commit(run, batch, event, burns=not (reading.spared and event.counts.ended))
+    rows = _published(run, batch, key, reading) if store.exists(key) else _nothing_published(batch, reading)
+    if not rows.again:
+        return _Publication(rows=rows, following=())
+    run.notify(batch, f"{rows.again} requests got no answer and are sent again")
+    burns = not (reading.spared and rows.counts.ended)
+    return _Publication(rows=rows, following=(planning.next_batch(batch, again=rows.again, burns=burns),))
 
 
 def _published(run: Run, batch: BatchState, key: str, reading: Reading) -> RowsPublished:
@@ -81,14 +100,19 @@ def _nothing_published(batch: BatchState, reading: Reading) -> RowsPublished:
     )
 
 
-def _commit(run: Run, batch: BatchState, event: RowsPublished, *, burns: bool) -> None:
-    following: list[BatchPlanned] = []
-    if event.again:
-        following.append(planning.next_batch(batch, again=event.again, burns=burns))
-        run.notify(batch, f"{event.again} requests got no answer and are sent again")
-    while (now := run.refresh().batches[batch.batch_id]).phase != "published":
-        unwanted = [CancelAsked(batch_ids=(each.batch_id,)) for each in following if now.cancel_asked]
+def _commit(run: Run, found: list[_Publication]) -> None:
+    """Publish, and plan what follows, in one commit; what another worker published first is left as it is."""
+    while True:
+        batches = run.refresh().batches
+        events: list[AnyEvent] = []
+        for each in found:
+            batch = batches[each.rows.batch_id]
+            if batch.phase != "published":
+                events += (each.rows, *each.following)
+                events += (CancelAsked(batch_ids=(new.batch_id,)) for new in each.following if batch.cancel_asked)
         try:
-            run.decide(event, *following, *unwanted)
+            if events:
+                run.decide(*events)
         except ConflictError:
             continue
+        return

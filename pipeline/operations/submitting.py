@@ -1,43 +1,26 @@
-"""Sending batches: the one thing that costs money, announced before and recorded after.
+"""What is to be sent: slices are planned as batches, batches prepared byte for byte, and groups of them handed on.
 
-Only the author of `AttemptOpened` may create, once, and only while the announcement is fresh.
+A group is as large as can be sent in a few seconds: a provider that is slow gets fewer at once.
 """
 
-import contextlib
-from collections.abc import Container, Iterable, Iterator
-from datetime import timedelta
+from collections.abc import Container, Iterable
+from itertools import accumulate
 
 from pipeline import planning
-from pipeline.errors import (
-    AccountError,
-    ConflictError,
-    CorruptObjectError,
-    OutcomeUnknownError,
-    ProviderError,
-    RejectedError,
-    UnavailableError,
-)
-from pipeline.events import (
-    AttemptOpened,
-    Fault,
-    FileUploaded,
-    InputStored,
-    Refused,
-    RunPlanned,
-    Submitted,
-    Uncertain,
-)
-from pipeline.ids import BatchId, Digest
-from pipeline.operations.settling import unsettled_elsewhere
+from pipeline.errors import ConflictError, CorruptObjectError
+from pipeline.events import InputStored, RunPlanned
+from pipeline.ids import Digest
+from pipeline.operations.recording import LARGE, MOST, facts
+from pipeline.operations.sending import send
 from pipeline.operations.worker import Run
-from pipeline.providers import ProbableProvider, Submission
+from pipeline.providers import ProbableProvider
 from pipeline.state import BatchState
 from pipeline.storage import keys
 from pipeline.storage.streams import Measured, compressed, decompressed
 
-_SEND_DEADLINE = 60.0
 _BATCHES_A_COMMIT = 1_000
-_BREATHER = 30.0
+_FIRST_GROUP = 8
+_BRISK = 5.0
 
 
 def open_run(run: Run, plan: RunPlanned) -> None:
@@ -80,34 +63,56 @@ def ask_for(run: Run, segments: Iterable[int]) -> None:
 
 
 def submit_due(run: Run, *, mended: bool = False, only: Container[int] | None = None) -> int:
-    """Prepare and send every batch that is due; return how many went out.
+    """Prepare and send every batch that is due, in groups; return how many went out.
 
     Args:
         mended: also try what an account's fault stopped: a person is here and may have mended it.
         only: send nothing but these slices.
     """
-    sent = 0
-    for batch_id in _due(run, mended=mended, only=only):
-        if not run.keep():
+    clock, sent, most = run.worker.clock, 0, _FIRST_GROUP
+    waiting = _due(run, mended=mended, only=only)
+    while waiting and run.keep():
+        started = clock.monotonic()
+        group = _group(run, waiting, most)
+        waiting = waiting[len(group) :]
+        _prepare_all(run, group)
+        outcome = send(run, group, mended=mended)
+        sent += outcome.batches
+        if not outcome.go_on:
             break
-        batch = run.refresh().batches[batch_id]
-        if batch.phase == "planned":
-            batch = prepare(run, batch)
-        if batch in planning.due(run.state, run.worker.clock.now(), mended=mended).submit:
-            outcome = submit(run, batch)
-            sent += outcome.phase == "submitted"
-            if outcome.fault in {"account", "rate"}:
-                break
+        most = min(2 * most, MOST) if clock.monotonic() - started < _BRISK else max(most // 2, 1)
     return sent
 
 
-def _due(run: Run, *, mended: bool, only: Container[int] | None) -> list[BatchId]:
+def _due(run: Run, *, mended: bool, only: Container[int] | None) -> list[BatchState]:
     due = planning.due(run.refresh(), run.worker.clock.now(), mended=mended, only=only)
-    return [batch.batch_id for batch in (*due.prepare, *due.submit)]
+    return [*due.prepare, *due.submit]
+
+
+def _group(run: Run, waiting: list[BatchState], most: int) -> list[BatchState]:
+    """Return the first of the batches: so many that announcing them together leaves little behind if we die."""
+    if isinstance(run.provider, ProbableProvider):
+        return waiting[:1]
+    plan = run.state.plan
+    assert plan is not None, "a batch is only planned in a planned run"
+    sizes = accumulate(plan.segments[batch.segment].bytes for batch in waiting[:most])
+    return waiting[: max(sum(size <= LARGE for size in sizes), 1)]
+
+
+def _prepare_all(run: Run, batches: list[BatchState]) -> None:
+    with facts(run) as records:
+        for batch in batches:
+            if batch.phase == "planned" and run.keep():
+                stored = _stored_input(run, batch)
+                records.add(stored, size=stored.bytes)
 
 
 def prepare(run: Run, batch: BatchState) -> BatchState:
     """Store what will be sent, byte for byte; return the batch as it is then."""
+    return run.record(_stored_input(run, batch)).batches[batch.batch_id]
+
+
+def _stored_input(run: Run, batch: BatchState) -> InputStored:
     plan = run.state.plan
     if plan is None or plan.run_digest != run.config.digest():
         raise CorruptObjectError(
@@ -121,10 +126,9 @@ def prepare(run: Run, batch: BatchState) -> BatchState:
     except ConflictError:
         measured = Measured(run.renderer.blocks(positions)).drained()
         _verify(run, key, expected=measured.digest())
-    event = InputStored(
+    return InputStored(
         batch_id=batch.batch_id, key=key, digest=measured.digest(), bytes=measured.size, requests=len(positions)
     )
-    return run.record(event).batches[batch.batch_id]
 
 
 def _verify(run: Run, key: str, *, expected: Digest) -> None:
@@ -133,143 +137,3 @@ def _verify(run: Run, key: str, *, expected: Digest) -> None:
         stored = Measured(decompressed(file, key=key)).drained()
     if stored.digest() != expected:
         raise CorruptObjectError(f"{key} is not what this run would send; nothing was sent")
-
-
-def submit(run: Run, batch: BatchState) -> BatchState:
-    """Try once to create the batch at its provider; return the batch as it is then."""
-    if batch.input is not None and not batch.input.requests:
-        return _nothing_to_send(run, batch)
-    with _one_at_a_time(run, batch) as free:
-        if not free:
-            return batch
-        attempt = _opened(run, batch)
-        return batch if attempt is None else _created(run, batch, attempt)
-
-
-@contextlib.contextmanager
-def _one_at_a_time(run: Run, batch: BatchState) -> Iterator[bool]:
-    """Give False while another create of a provider that cannot tell ours apart is on its way or unsettled."""
-    provider = run.provider
-    if not isinstance(provider, ProbableProvider):
-        yield True
-        return
-    leases, name = run.worker.leases, f"provider--{run.config.judge.provider}--{provider.account}"
-    try:
-        other = unsettled_elsewhere(run, batch) if leases.take(name) is not None else batch
-        if other is not None:
-            run.notify(batch, "waits for another batch at this provider to be settled")
-        yield other is None
-    finally:
-        leases.give_back(name)
-
-
-def _opened(run: Run, batch: BatchState) -> AttemptOpened | None:
-    """Announce the attempt; return None if another worker did something first."""
-    opened = AttemptOpened(
-        batch_id=batch.batch_id,
-        attempt=batch.attempt + 1,
-        batch_key=f"pl-{run.worker.clock.nonce()}",
-        account=run.provider.account,
-    )
-    try:
-        run.decide(opened)
-    except ConflictError:
-        run.refresh()
-        return None
-    return opened
-
-
-def _created(run: Run, batch: BatchState, opened: AttemptOpened) -> BatchState:
-    """Upload and create, once; record what came of it."""
-    clock, provider, attempt = run.worker.clock, run.provider, opened.attempt
-    submission = _submission(run, batch, opened)
-    try:
-        file_id = provider.upload(submission)
-        if file_id is not None:
-            run.record(FileUploaded(batch_id=batch.batch_id, attempt=attempt, file_id=file_id))
-        announced = clock.monotonic()
-        if not _is_still_ours(run, opened) or clock.monotonic() - announced > _SEND_DEADLINE:
-            raise UnavailableError("the worker was held up before it could send")
-        remote_id = provider.create(submission, file_id=file_id)
-    except ProviderError as error:
-        return _not_submitted(run, batch, attempt=attempt, error=error)
-    run.notify(batch, f"submitted as {remote_id}")
-    return run.record(Submitted(batch_id=batch.batch_id, attempt=attempt, remote_id=remote_id)).batches[batch.batch_id]
-
-
-def _is_still_ours(run: Run, opened: AttemptOpened) -> bool:
-    """Say whether nobody doubts this attempt or has taken the run over: the last look before the money."""
-    batch = run.refresh().batches[opened.batch_id]
-    wanted = batch.attempt == opened.attempt and batch.phase == "submitting" and not batch.cancel_asked
-    return wanted and run.keep()
-
-
-def _submission(run: Run, batch: BatchState, opened: AttemptOpened) -> Submission:
-    stored = batch.input
-    assert stored is not None, "only a prepared batch is submitted"
-
-    def chunks() -> Iterator[bytes]:
-        with run.worker.store.open(stored.key) as file:
-            checked = Measured(decompressed(file, key=stored.key))
-            yield from checked
-        if checked.digest() != stored.digest:
-            raise CorruptObjectError(f"{stored.key} is not what was prepared; nothing was sent")
-
-    return Submission(
-        batch_key=opened.batch_key,
-        labels={"run": run.run_id, "batch": batch.batch_id, "attempt": str(opened.attempt)},
-        judge=run.config.judge,
-        requests=stored.requests,
-        size=stored.bytes,
-        chunks=chunks,
-    )
-
-
-def _nothing_to_send(run: Run, batch: BatchState) -> BatchState:
-    attempt, reason = batch.attempt + 1, "every line is larger than a batch may be"
-    state = run.record(
-        AttemptOpened(batch_id=batch.batch_id, attempt=attempt, batch_key=f"pl-{run.worker.clock.nonce()}"),
-        Refused(batch_id=batch.batch_id, attempt=attempt, fault="content", reason=reason, code="too_large"),
-    )
-    return state.batches[batch.batch_id]
-
-
-def _not_submitted(run: Run, batch: BatchState, *, attempt: int, error: ProviderError) -> BatchState:
-    """Record why nothing, or nothing certain, was created."""
-    run.notify(batch, str(error), warning=True)
-    event: Refused | Uncertain
-    if isinstance(error, OutcomeUnknownError):
-        event = Uncertain(batch_id=batch.batch_id, attempt=attempt, reason=str(error))
-    elif isinstance(error, AccountError):
-        event = _refused(run, batch, attempt, error, fault="account")
-    elif isinstance(error, RejectedError) and not _is_wrong_address(error):
-        event = Refused(batch_id=batch.batch_id, attempt=attempt, fault="content", reason=str(error), code=error.code)
-    else:
-        wrong = isinstance(error, RejectedError)
-        event = _refused(run, batch, attempt, error, fault="account" if wrong else "rate")
-    return run.record(event).batches[batch.batch_id]
-
-
-def _is_wrong_address(error: RejectedError) -> bool:
-    """Say whether the answer comes from a place that is not the provider's: a person must mend the address or model."""
-    return error.status in {404, 405} or (error.status is not None and 300 <= error.status < 400)
-
-
-def _refused(run: Run, batch: BatchState, attempt: int, error: ProviderError, *, fault: Fault) -> Refused:
-    asked = error.retry_after if isinstance(error, UnavailableError | AccountError) else None
-    mends_itself = isinstance(error, AccountError) and error.mendable_by_waiting
-    needs_person = isinstance(error, AccountError | RejectedError) and not mends_itself
-    return Refused(
-        batch_id=batch.batch_id,
-        attempt=attempt,
-        fault=fault,
-        reason=str(error),
-        code=error.code if isinstance(error, AccountError | RejectedError) else None,
-        not_before=run.worker.clock.now() + timedelta(seconds=_pause(run, fault) if asked is None else asked),
-        needs_person=needs_person,
-    )
-
-
-def _pause(run: Run, fault: Fault) -> float:
-    pause = run.worker.pace.pause
-    return pause if fault == "account" else min(pause, _BREATHER)

@@ -78,8 +78,8 @@ def test_a_full_disk_stops_the_study_and_loses_nothing(
 ) -> None:
     simulator = simulate()
     file = experiment_file(samples=40, more=MANY)
-    with a_disk_of(420, tmp_path / "small") as place:
-        settings = Settings(environment(simulator))
+    with a_disk_of(300, tmp_path / "small") as place:
+        settings = Settings(environment(simulator, PAIRLOG_LEASE_SECONDS="1"))
         with (
             Worker(LocalStore(place / "store"), clock=SystemClock(), settings=settings) as worker,
             pytest.raises(StoreError, match="space"),

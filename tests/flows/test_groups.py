@@ -1,0 +1,215 @@
+"""Batches that are announced together: few commits, and whatever stops the worker, the truth about each of them."""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from pipeline.clock import SystemClock
+from pipeline.errors import CorruptObjectError
+from pipeline.events import AnyEvent, AttemptOpened, FileUploaded, Refused, Submitted
+from pipeline.operations.cancelling import cancel
+from pipeline.operations.resuming import resume, submit
+from pipeline.operations.settling import settle_due
+from pipeline.operations.studies import freeze, open_runs, plan
+from pipeline.operations.submitting import prepare
+from pipeline.operations.worker import Run, Worker
+from pipeline.settings import Settings
+from pipeline.simulator import Simulator, parse_faults
+from pipeline.storage import keys
+from pipeline.storage.local import LocalStore
+from pipeline.storage.log import read_commits
+from tests.conftest import environment
+from tests.flows.studies import check_against_ledger, counts, finished
+
+Simulate = Callable[..., Simulator]
+WorkerFor = Callable[..., Worker]
+ExperimentFile = Callable[..., Path]
+SIX_BATCHES = "pairs: {design: random, count: 12}\nbatch: {max_requests: 2}"
+PACE = {"PAIRLOG_QUIET_SECONDS": "600", "PAIRLOG_PAUSE_SECONDS": "0.05"}
+
+
+class Told(httpx.HTTPTransport):
+    """A way to the provider on which something happens at the n-th create."""
+
+    def __init__(self, at: int, act: Callable[[], httpx.Response | None]) -> None:
+        super().__init__()
+        self._left = at
+        self._act = act
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        if request.method == "POST" and request.url.path.endswith("/batches"):
+            self._left -= 1
+            if self._left == 0:
+                return self._act() or super().handle_request(request)
+        return super().handle_request(request)
+
+
+def opened(worker: Worker, file: Path) -> Run:
+    planned = plan(str(file))
+    (run,) = open_runs(worker, planned, experiment_digest=freeze(worker, planned))
+    return run
+
+
+def events(run: Run) -> list[list[AnyEvent]]:
+    return [list(commit.events) for commit, _ in read_commits(run.worker.store, run.run_id)]
+
+
+def phases(run: Run) -> Counter[str]:
+    return Counter(batch.phase for batch in run.refresh().batches.values())
+
+
+@pytest.fixture
+def simulator(simulate: Simulate) -> Simulator:
+    return simulate()
+
+
+@pytest.fixture
+def file(experiment_file: ExperimentFile) -> Path:
+    return experiment_file(more=SIX_BATCHES)
+
+
+def a_worker(
+    store: LocalStore, simulator: Simulator, transport: httpx.BaseTransport | None = None, **pace: str
+) -> Worker:
+    settings = Settings(environment(simulator, **{**PACE, **pace}))
+    return Worker(store, clock=SystemClock(), settings=settings, transport=transport)
+
+
+def test_a_group_is_announced_before_and_recorded_after_in_one_commit_each(
+    simulator: Simulator, worker_for: WorkerFor, file: Path
+) -> None:
+    run = opened(worker_for(simulator), file)
+    assert submit(run) == 6
+    kinds = [[type(event) for event in commit] for commit in events(run)]
+    assert kinds[2:] == [[AttemptOpened] * 6, [FileUploaded] * 6, [Submitted] * 6]
+
+
+def test_two_hundred_small_batches_make_fewer_than_sixty_commits(
+    simulator: Simulator, worker_for: WorkerFor, experiment_file: ExperimentFile
+) -> None:
+    worker = worker_for(simulator)
+    finished(worker, experiment_file(samples=30, more="pairs: {design: random, count: 400}\nbatch: {max_requests: 2}"))
+    (run,) = worker.runs(worker.experiment_names()[0])
+    found = events(run)
+    assert len(run.state.batches) == 200
+    assert sum(map(len, found)) >= 1600
+    assert len(found) <= 60
+    check_against_ledger(worker, simulator.ledger)
+
+
+def test_a_refusal_for_the_account_leaves_the_rest_of_the_group_unsent_and_paused(
+    simulator: Simulator, store: LocalStore, file: Path
+) -> None:
+    refusal = httpx.Response(401, json={"error": {"code": "invalid_api_key", "message": "no"}})
+    with a_worker(store, simulator, Told(3, lambda: refusal)) as worker:
+        run = opened(worker, file)
+        assert submit(run) == 2
+        assert phases(run) == {"submitted": 2, "refused": 4}
+        refused = [event for commit in events(run) for event in commit if isinstance(event, Refused)]
+        assert [event.reason.startswith("not sent: ") for event in refused] == [False, True, True, True]
+        assert all(event.needs_person and event.fault == "account" for event in refused)
+        assert len(simulator.ledger.creates) == 2
+        assert not resume(worker, [run], interval=0.02).is_open
+        assert counts(worker)["ok"] == 12
+        check_against_ledger(worker, simulator.ledger)
+
+
+def test_a_content_refusal_ends_its_own_batch_only(simulator: Simulator, store: LocalStore, file: Path) -> None:
+    refusal = httpx.Response(400, json={"error": {"code": "invalid_request", "message": "no"}})
+    with a_worker(store, simulator, Told(3, lambda: refusal)) as worker:
+        run = opened(worker, file)
+        assert submit(run) == 5
+        assert not resume(worker, [run], interval=0.02).is_open
+        assert (counts(worker)["ok"], counts(worker)["errored"]) == (10, 2)
+
+
+def test_an_uncertain_create_does_not_stop_its_group(simulate: Simulate, store: LocalStore, file: Path) -> None:
+    simulator = simulate(faults=parse_faults("create.lost=1"))
+    with a_worker(store, simulator) as worker:
+        run = opened(worker, file)
+        assert submit(run) == 5
+        assert phases(run) == {"submitted": 5, "uncertain": 1}
+        assert not resume(worker, [run], interval=0.02).is_open
+        check_against_ledger(worker, simulator.ledger)
+
+
+def test_a_cancel_in_the_middle_of_a_group_sends_no_more(simulator: Simulator, store: LocalStore, file: Path) -> None:
+    with a_worker(store, simulator) as other:
+
+        def cancelled() -> None:
+            (run,) = other.runs(other.experiment_names()[0])
+            cancel(run)
+
+        with a_worker(store, simulator, Told(3, cancelled)) as worker:
+            run = opened(worker, file)
+            assert submit(run) == 3
+            assert phases(run)["cancelled"] == 3
+            assert not resume(worker, [run], interval=0.02).is_open
+            assert len(simulator.ledger.creates) == 3
+            check_against_ledger(worker, simulator.ledger)
+
+
+@pytest.mark.parametrize("doubts", [True, False])
+def test_a_worker_that_lost_the_lease_says_what_it_did_not_send_and_the_next_need_not_wait(
+    simulator: Simulator, store: LocalStore, file: Path, doubts: bool
+) -> None:
+    with a_worker(store, simulator) as other:
+
+        def taken_over() -> None:
+            (same,) = other.runs(other.experiment_names()[0])
+            assert same.keep()
+            if doubts:
+                settle_due(same)
+
+        with a_worker(store, simulator, Told(3, taken_over), PAIRLOG_LEASE_SECONDS="0") as worker:
+            run = opened(worker, file)
+            assert submit(run) == 3
+            assert phases(run) == {"submitted": 3, "refused": 3}
+        (same,) = other.runs(other.experiment_names()[0])
+        assert not resume(other, [same], interval=0.02).is_open
+        assert len(simulator.ledger.creates) == 6
+        check_against_ledger(other, simulator.ledger)
+
+
+def test_an_interrupted_worker_says_what_it_did_not_send(simulator: Simulator, store: LocalStore, file: Path) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with a_worker(store, simulator, Told(3, interrupted)) as worker:
+        run = opened(worker, file)
+        with pytest.raises(KeyboardInterrupt):
+            submit(run)
+        assert phases(run) == {"submitted": 2, "submitting": 1, "refused": 3}
+
+
+def test_an_input_that_rotted_stops_the_command_and_nothing_of_its_group_is_in_doubt(
+    simulator: Simulator, store: LocalStore, file: Path
+) -> None:
+    with a_worker(store, simulator) as worker:
+        run = opened(worker, file)
+        for batch in list(run.state.batches.values()):
+            prepare(run, batch)
+        last = Path(store.url.removeprefix("file://")) / keys.requests(run.run_id, batch.batch_id)
+        last.chmod(0o600)
+        last.write_bytes(last.read_bytes()[:-9])
+        with pytest.raises(CorruptObjectError, match="requests/"):
+            submit(run)
+        assert phases(run) == {"refused": 6}
+        assert simulator.ledger.creates == []
+
+
+def test_files_of_attempts_that_were_not_sent_are_removed(simulator: Simulator, store: LocalStore, file: Path) -> None:
+    refusal = httpx.Response(429, json={"error": {"code": "rate_limit", "message": "later"}})
+    with a_worker(store, simulator, Told(3, lambda: refusal)) as worker:
+        run = opened(worker, file)
+        submit(run)
+        uploaded = {e.file_id: e.batch_id for c in events(run) for e in c if isinstance(e, FileUploaded)}
+        used = {batch_id for batch_id, batch in run.state.batches.items() if batch.phase == "submitted"}
+        listed = httpx.get(
+            f"{simulator.openai_base_url}/files", headers={"authorization": "Bearer sk-canary-0123456789"}
+        ).json()
+        left = {uploaded[each["id"]] for each in listed["data"] if each["id"] in uploaded}
+        assert left == used
