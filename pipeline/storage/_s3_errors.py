@@ -37,7 +37,7 @@ def explain(error: Exception) -> Trouble:
         return Trouble(kind="misconfigured", reason="there are no credentials; set AWS_PROFILE or the AWS_… keys")
     if kinds & _SETTINGS:
         return Trouble(
-            kind="misconfigured", reason=f"{type(error).__name__}; mend AWS_PROFILE, AWS_REGION or their file"
+            kind="misconfigured", reason=f"{type(error).__name__}; mend AWS_PROFILE, AWS_DEFAULT_REGION or their file"
         )
     if "InvalidEndpoint" in str(error) or (isinstance(error, ValueError) and "endpoint" in str(error).lower()):
         return Trouble(kind="misconfigured", reason="AWS_ENDPOINT_URL is no address; use one like https://HOST:PORT")
@@ -80,7 +80,7 @@ def _explain_answer(status: int, code: str) -> Trouble:
         )
     if code in _REGION or status in {301, 307}:
         return Trouble(
-            kind="misconfigured", reason="the bucket is in another region; set AWS_REGION to the bucket's region"
+            kind="misconfigured", reason="the bucket is in another region; set AWS_DEFAULT_REGION to the bucket's own"
         )
     if code in _KEYS or status == 401:
         return Trouble(
