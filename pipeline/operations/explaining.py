@@ -97,6 +97,6 @@ def _raw(run: Run, batch: BatchState, request_id: str) -> tuple[str | None, int 
     for part in batch.parts:
         with run.worker.store.open(part.key) as file:
             for number, line in enumerate(lines(decompressed(file, key=part.key)), start=1):
-                if line is not None and wanted in line:
+                if wanted in line:
                     return part.key, number, line.decode(errors="replace")
     return None, None, None

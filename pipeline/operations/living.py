@@ -106,7 +106,7 @@ def _inputs(run: Run, batch: BatchState) -> Iterator[_Request]:
     assert batch.input is not None, "a started batch has its input stored"
     with run.worker.store.open(batch.input.key) as file:
         for line in lines(decompressed(file, key=batch.input.key)):
-            if line is not None:
+            if line:
                 yield _requests.decode(line)
 
 
@@ -118,8 +118,8 @@ def _stored(run: Run, batch: BatchState) -> Iterator[tuple[str, bytes]]:
             continue
         with run.worker.store.open(key) as file:
             for line in lines(decompressed(file, key=key)):
-                name = _names.decode(line).request_id if line is not None else ""
-                if line is not None and name not in seen:
+                name = _names.decode(line).request_id if line else ""
+                if line and name not in seen:
                     seen.add(name)
                     yield name, line
 

@@ -11,7 +11,7 @@ from pipeline.domain import Output, Status
 from pipeline.operations.rows import Asked, Row, RowBuilder
 from pipeline.operations.worker import Run
 from pipeline.state import BatchState
-from pipeline.storage.streams import decompressed, lines
+from pipeline.storage.streams import blocks_of_lines, decompressed
 from pipeline.storage.tables import parquet_bytes
 from pipeline.tasks import task_named
 from pipeline.tasks.answers import Unparsed
@@ -19,8 +19,9 @@ from pipeline.tasks.lookup import Lookup
 
 _FAILURES = frozenset({"errored", "expired", "cancelled"})
 _LINES_THAT_TELL = 200
-_OUTPUTS_A_LOOK = 1_024
+_PLACES_A_BLOCK = 1_024
 _ID_FIELDS = ("custom_id", "key", "request_id", "recordId", "batch_request_id")
+_UNREADABLE = (ValueError, msgspec.DecodeError, RecursionError)
 _UNANSWERED: frozenset[Status] = frozenset({"expired", "missing"})
 
 
@@ -42,73 +43,106 @@ class Reading:
         self.written = self.damaged = self.foreign = self.doubled = 0
 
     def table(self) -> bytes:
-        """Return the rows as Parquet; read once more when a line turned out to contradict an earlier one."""
-        contradicted: set[int] = set()
-        while True:
-            self.written = self.damaged = self.foreign = self.doubled = 0
-            builder = RowBuilder(self._run, self._batch, self._asked)
-            known = len(contradicted)
-            body = parquet_bytes(builder.schema, builder.batches(self._rows(contradicted)), metadata={})
-            if len(contradicted) == known:
-                return body
+        """Return the rows as Parquet; lines that came twice are compared, and where they differ neither counts."""
+        body = self._written(contradicted=set())
+        if self._repeated:
+            contradicted = self._contradicted(self._repeated)
+            body = self._written(contradicted=contradicted) if contradicted else body
+        return body
 
     def is_anothers(self) -> bool:
         """Say whether lines came back and none of them answers a request of this batch."""
-        read = [output.request_id for output, _ in islice(self._outputs(), _LINES_THAT_TELL)]
+        outputs = (output.request_id for block, _ in self._outputs() for output in block)
+        read = list(islice(outputs, _LINES_THAT_TELL))
         return bool(read) and bool((self._lookup.places(read) < 0).all())
 
-    def _rows(self, contradicted: set[int]) -> Iterator[Row]:
-        """Yield the rows that are final, then what became of the requests that no line answers."""
-        seen: dict[int, int] = {}
+    def _written(self, *, contradicted: set[int]) -> bytes:
+        self._repeated: set[int] = set()
+        self.written = self.damaged = self.foreign = self.doubled = 0
+        builder = RowBuilder(self._run, self._batch, self._asked)
+        return parquet_bytes(builder.schema, builder.batches(self._rows(contradicted)), metadata={})
+
+    def _rows(self, contradicted: set[int]) -> Iterator[list[Row]]:
+        """Yield the rows that are final, a block of lines at a time, then what became of all other requests."""
+        ended: set[int] = set()
         waiting: dict[int, Row] = {}
-        for place, output, late in self._placed():
-            mark = hash(_meaning(output))
-            if place in seen and place not in waiting:
-                self.doubled += 1
-                if seen[place] != mark and not late and output.status not in _FAILURES:
-                    contradicted.add(place)
-                continue
-            seen[place] = mark
-            row = self._read(place, output, contradicted)
-            if row.again or row.status in _UNANSWERED:
-                waiting[place] = row
-            else:
-                waiting.pop(place, None)
-                yield from self._ended(row)
-        for place in range(len(self._asked)):
-            if place in waiting or place not in seen:
-                yield from self._ended(waiting.get(place) or self._unanswered(place))
+        for outputs, late in self._outputs():
+            rows: list[Row] = []
+            for place, output in self._placed(outputs):
+                if place in ended:
+                    self._repeat(place, output, late=late)
+                    continue
+                found = self._read(place, output, contradicted)
+                if found.again or found.status in _UNANSWERED:
+                    waiting[place] = found
+                else:
+                    ended.add(place)
+                    rows.append(found)
+            yield self._counted(rows)
+        others = (place for place in range(len(self._asked)) if place not in ended)
+        while block := list(islice(others, _PLACES_A_BLOCK)):
+            last = [self._ended(waiting.get(place) or self._unanswered(place)) for place in block]
+            yield self._counted([row for row in last if row is not None])
 
-    def _placed(self) -> Iterator[tuple[int, Output, bool]]:
-        """Yield the outputs that answer a request of the batch, each with the request's place."""
-        outputs = self._outputs()
-        while block := list(islice(outputs, _OUTPUTS_A_LOOK)):
-            places = self._lookup.places([output.request_id for output, _ in block])
-            self.foreign += int((places < 0).sum())
-            for place, (output, late) in zip(places.tolist(), block, strict=True):
-                if place >= 0:
-                    yield place, output, late
+    def _placed(self, outputs: list[Output]) -> list[tuple[int, Output]]:
+        """Return the outputs that answer a request of the batch, each with the request's place."""
+        places = self._lookup.places([output.request_id for output in outputs]).tolist()
+        placed = [each for each in zip(places, outputs, strict=True) if each[0] >= 0]
+        self.foreign += len(outputs) - len(placed)
+        return placed
 
-    def _outputs(self) -> Iterator[tuple[Output, bool]]:
+    def _counted(self, rows: list[Row]) -> list[Row]:
+        self.written += len(rows)
+        return rows
+
+    def _repeat(self, place: int, output: Output, *, late: bool) -> None:
+        """Count a further line for a request that has its row; one that may say something else is remembered."""
+        self.doubled += 1
+        if not late and output.status not in _FAILURES:
+            self._repeated.add(place)
+
+    def _contradicted(self, repeated: set[int]) -> set[int]:
+        """Return the requests among these whose lines differ in what they say."""
+        said: dict[int, tuple[object, ...]] = {}
+        found: set[int] = set()
+        for outputs, late in self._outputs():
+            for place, output in self._placed(outputs):
+                if place not in repeated:
+                    continue
+                if place not in said:
+                    if not (output.again or output.status in _UNANSWERED):
+                        said[place] = _meaning(output)
+                elif said[place] != _meaning(output) and not late and output.status not in _FAILURES:
+                    found.add(place)
+        return found
+
+    def _outputs(self) -> Iterator[tuple[list[Output], bool]]:
         """Yield what can be read of the outputs, and whether it came for an attempt that had been given up."""
         decode = self._run.decode
         for part in sorted(self._batch.parts, key=lambda part: (part.name.startswith("late"), part.name == "error")):
+            late = part.name.startswith("late")
             with self._run.worker.store.open(part.key) as file:
-                for line in lines(decompressed(file, key=part.key)):
+                for block in blocks_of_lines(decompressed(file, key=part.key)):
                     try:
-                        if line is None:
-                            raise ValueError("longer than a line may be")  # noqa: TRY301 - one place counts damage
-                        yield decode(line), part.name.startswith("late")
-                    except (ValueError, msgspec.DecodeError, RecursionError):
-                        self.damaged += 1
-                        if (name := self._named_in(line)) is not None:
-                            yield Output(request_id=name, status="errored", reason="unreadable"), True
+                        yield [decode(line) for line in block], late
+                    except _UNREADABLE:
+                        yield from self._one_by_one(block, late=late)
 
-    def _named_in(self, line: bytes | None) -> str | None:
+    def _one_by_one(self, block: list[bytes], *, late: bool) -> Iterator[tuple[list[Output], bool]]:
+        """Yield the outputs of a block in which a line cannot be read."""
+        for line in block:
+            try:
+                yield [self._run.decode(line)], late
+            except _UNREADABLE:
+                self.damaged += 1
+                if (name := self._named_in(line)) is not None:
+                    yield [Output(request_id=name, status="errored", reason="unreadable")], True
+
+    def _named_in(self, line: bytes) -> str | None:
         """Return which request a line answers that is whole but not as we know it: paid for, not to be bought again."""
         try:
-            fields = msgspec.json.decode((line or b"").decode(), type=dict[str, object])
-        except (ValueError, msgspec.DecodeError, RecursionError):
+            fields = msgspec.json.decode(line.decode(), type=dict[str, object])
+        except _UNREADABLE:
             return None
         names = [name for key in _ID_FIELDS if isinstance(name := fields.get(key), str)]
         places = self._lookup.places(names).tolist()
@@ -156,16 +190,15 @@ class Reading:
         known = set(self._lines.values())
         return {fault.line: fault.reason for fault in self._batch.faults if fault.line in known}
 
-    def _ended(self, row: Row) -> Iterator[Row]:
-        """Yield the row if the request has reached its end with it."""
+    def _ended(self, row: Row) -> Row | None:
+        """Return the row if the request has reached its end with it."""
         if row.again or row.status in _UNANSWERED:
             innocent = self.spared and self._lines.get(row.place) not in self._named
             if self._again or innocent:
-                return
+                return None
             if self._batch.cancel_asked and row.status in _UNANSWERED:
-                row = msgspec.structs.replace(row, status="cancelled", reason="cancelled_at_provider")
-        self.written += 1
-        yield row
+                return msgspec.structs.replace(row, status="cancelled", reason="cancelled_at_provider")
+        return row
 
 
 def _line_numbers(sent: NDArray[np.bool_]) -> dict[int, int]:

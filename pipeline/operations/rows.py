@@ -16,8 +16,7 @@ from pipeline.tasks import task_named
 
 Column: TypeAlias = "pa.Array[Any]"  # Any: which scalars it holds is said by the schema
 
-_ROWS_A_BLOCK = 16_384
-_BYTES_A_BLOCK = 32 * 2**20
+_ROWS_AT_ONCE = 8_192
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -62,19 +61,16 @@ class RowBuilder:
         self._groups = _strings(material.groups)
         self.schema: pa.Schema = task_named(run.config.task).SCHEMA
 
-    def batches(self, rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in blocks of bounded size."""
-        block: list[Row] = []
-        size = 0
-        for row in rows:
-            block.append(row)
-            if row.output is not None:
-                size += len(row.output.content or "") + len(row.output.thoughts or "")
-            if len(block) == _ROWS_A_BLOCK or size > _BYTES_A_BLOCK:
-                yield self._block(block)
-                block, size = [], 0
-        if block:
-            yield self._block(block)
+    def batches(self, blocks: Iterable[list[Row]]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows, some blocks at a time."""
+        gathered: list[Row] = []
+        for rows in blocks:
+            gathered += rows
+            if len(gathered) >= _ROWS_AT_ONCE:
+                yield self._block(gathered)
+                gathered = []
+        if gathered:
+            yield self._block(gathered)
 
     def _block(self, rows: list[Row]) -> pa.RecordBatch:
         columns = {**self._constants(len(rows)), **self._subjects(rows), **self._answers(rows)}

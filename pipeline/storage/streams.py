@@ -14,6 +14,7 @@ else:
     from backports import zstd
 
 LONGEST_LINE = 16 * 2**20
+_TOO_LONG = b""
 _BLOCK = 1 << 20
 _LONG_WINDOW: dict[int, int] = {  # requests repeat the same samples far apart: 25 times smaller instead of 4
     zstd.CompressionParameter.compression_level: 3,
@@ -71,28 +72,34 @@ def decompressed(file: BinaryIO, *, key: str) -> Iterator[bytes]:
         raise CorruptObjectError(f"{key} does not decompress; restore it from a backup ({error})") from error
 
 
-def lines(chunks: Iterable[bytes]) -> Iterator[bytes | None]:
-    r"""Yield the lines, split at the byte `\n` only, without blank ones; None stands for one that is too long."""
+def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines one by one, as `blocks_of_lines` finds them."""
+    for block in blocks_of_lines(chunks):
+        yield from block
+
+
+def blocks_of_lines(chunks: Iterable[bytes]) -> Iterator[list[bytes]]:
+    r"""Yield the lines that end in each chunk, split at the byte `\n` only, without blank ones.
+
+    An empty one stands for one that is too long.
+    """
     rest = b""
     overlong = False
     for chunk in _without_mark(chunks):
-        pieces = (rest + chunk).split(b"\n")
-        rest = pieces.pop()
-        if pieces and overlong:
-            del pieces[0]
-            overlong = False
-            yield None
-        for line in pieces:
-            if len(line) > LONGEST_LINE:
-                yield None
-            elif stripped := line.strip(b" \t\r"):
-                yield stripped
-        if len(rest) > LONGEST_LINE:
-            overlong, rest = True, b""
+        block = (rest + chunk).split(b"\n")
+        rest = block.pop()
+        begun = [_TOO_LONG] if overlong and block else []
+        yield begun + [
+            line if len(line) <= LONGEST_LINE else _TOO_LONG
+            for each in block[len(begun) :]
+            if (line := each.strip(b" \t\r"))
+        ]
+        overlong = (overlong and not block) or len(rest) > LONGEST_LINE
+        rest = b"" if overlong else rest
     if overlong:
-        yield None
-    elif stripped := rest.strip(b" \t\r"):
-        yield stripped
+        yield [_TOO_LONG]
+    elif last := rest.strip(b" \t\r"):
+        yield [last]
 
 
 def _without_mark(chunks: Iterable[bytes]) -> Iterator[bytes]:

@@ -10,17 +10,32 @@ import pyarrow.parquet as pq
 from pipeline.errors import CorruptObjectError
 from pipeline.storage import Store
 
+_ROWS_A_GROUP = 65_536
+_BYTES_A_GROUP = 64 * 2**20
 _METADATA = {"pairlog.schema": "1", "pairlog.producer": "pairlog"}
 
 
 def parquet_bytes(schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, metadata: dict[str, str]) -> bytes:
-    """Return the batches as one Parquet file, a row group each."""
+    """Return the batches as one Parquet file, in row groups of bounded size."""
     sink = io.BytesIO()
     marked = schema.with_metadata({**_METADATA, **metadata})
     with pq.ParquetWriter(sink, marked, compression="zstd", compression_level=1, write_page_checksum=True) as writer:
-        for batch in batches:
-            writer.write_batch(batch.replace_schema_metadata(marked.metadata))
+        for group in _groups(batches):
+            writer.write_table(pa.Table.from_batches(group).replace_schema_metadata(marked.metadata))
     return sink.getvalue()
+
+
+def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    group: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        group.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= _ROWS_A_GROUP or size >= _BYTES_A_GROUP:
+            yield group
+            group, rows, size = [], 0, 0
+    if group:
+        yield group
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ length. Nothing is guessed: a text with two different answers has none.
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 from typing import Literal
 
@@ -40,7 +40,7 @@ def read_tag(content: str, tags: Tags, *, ties: bool) -> Outcome | Unparsed:
         return Unparsed(reason="empty")
     prefix, suffix = _folded(tags)
     inside = _between(_tail(content, prefix[:1]).casefold(), prefix, suffix)
-    return _only((_WORDS.get(text) or _decorated(text) for text in inside), ties=ties)
+    return _only([_WORDS.get(text) or _decorated(text) for text in inside], ties=ties)
 
 
 def read_json(content: str, *, ties: bool) -> Outcome | Unparsed:
@@ -82,9 +82,10 @@ def _only(answers: Iterable[Outcome | None], *, ties: bool) -> Outcome | Unparse
     given = set(answers)
     if not given:
         return Unparsed(reason="no_answer")
-    if len(given - {None}) > 1:
-        return Unparsed(reason="two_answers")
-    answer = given.pop() if len(given) == 1 else None
+    if len(given) > 1:
+        known = len(given) - (None in given)
+        return Unparsed(reason="two_answers" if known > 1 else "unknown_answer")
+    answer = given.pop()
     if answer is None:
         return Unparsed(reason="unknown_answer")
     if answer == "tie" and not ties:
@@ -92,18 +93,18 @@ def _only(answers: Iterable[Outcome | None], *, ties: bool) -> Outcome | Unparse
     return answer
 
 
-def _between(text: str, prefix: str, suffix: str) -> Iterator[str]:
-    """Yield what stands between a prefix and the next suffix; a prefix that is only mentioned opens nothing."""
-    if not prefix or not suffix:
-        return
-    start = text.find(prefix)
+def _between(text: str, prefix: str, suffix: str) -> list[str]:
+    """Return what stands between a prefix and the next suffix; a prefix that is only mentioned opens nothing."""
+    found: list[str] = []
+    start = text.find(prefix) if prefix and suffix else -1
     while start != -1:
         start += len(prefix)
         end = text.find(suffix, start)
         if end == -1:
-            return
-        yield text[start:end].rpartition(prefix)[2]
+            break
+        found.append(text[start:end].rpartition(prefix)[2])
         start = text.find(prefix, end + len(suffix))
+    return found
 
 
 def _unfenced(text: str) -> str:
