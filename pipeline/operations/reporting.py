@@ -53,23 +53,23 @@ class StoreStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 def status(worker: Worker, names: Iterable[ExperimentName], *, as_of: datetime | None = None) -> StoreStatus:
     """Return the conservation table of these experiments, now or as it was."""
-    return StoreStatus(experiments=tuple(_experiment(worker, name, as_of) for name in names))
+    found = {name: worker.runs(name) for name in names}
+    states = _states(worker, [run for runs in found.values() for run in runs], as_of)
+    return StoreStatus(experiments=tuple(_experiment(name, runs, states) for name, runs in found.items()))
 
 
-def _experiment(worker: Worker, name: ExperimentName, as_of: datetime | None) -> ExperimentStatus:
-    runs = list(zip(found := worker.runs(name), _states(worker, found, as_of), strict=True))
-    if as_of is not None:
-        runs = [(run, state) for run, state in runs if state.plan is not None]
+def _states(worker: Worker, runs: list[Run], as_of: datetime | None) -> dict[RunId, RunState]:
+    """Return the runs' states, read side by side; of a moment that is past, those that were planned by then."""
+    if as_of is None:
+        return current_states(worker.store, [run.run_id for run in runs])
+    states = {run.run_id: state_as_of(worker.store, run.run_id, as_of) for run in runs}
+    return {run_id: state for run_id, state in states.items() if state.plan is not None}
+
+
+def _experiment(name: ExperimentName, found: list[Run], states: dict[RunId, RunState]) -> ExperimentStatus:
+    runs = [(run, states[run.run_id]) for run in found if run.run_id in states]
     total = sum((_counts(run, state) for run, state in runs), Counts())
     return ExperimentStatus(name=name, counts=total.as_dict(), runs=tuple(_run(run, state) for run, state in runs))
-
-
-def _states(worker: Worker, runs: list[Run], as_of: datetime | None) -> list[RunState]:
-    """Return the runs' states, read side by side, now or as they were."""
-    if as_of is None:
-        states = current_states(worker.store, [run.run_id for run in runs])
-        return [states[run.run_id] for run in runs]
-    return [state_as_of(worker.store, run.run_id, as_of) for run in runs]
 
 
 def _counts(run: Run, state: RunState) -> Counts:

@@ -22,7 +22,7 @@ from pipeline.storage import keys
 from pipeline.storage.local import LocalStore
 from pipeline.storage.log import read_commits
 from tests.conftest import environment
-from tests.flows.studies import check_against_ledger, counts, finished
+from tests.flows.studies import check_against_ledger, counts
 
 Simulate = Callable[..., Simulator]
 WorkerFor = Callable[..., Worker]
@@ -85,19 +85,6 @@ def test_a_group_is_announced_before_and_recorded_after_in_one_commit_each(
     assert submit(run) == 6
     kinds = [[type(event) for event in commit] for commit in events(run)]
     assert kinds[2:] == [[AttemptOpened] * 6, [FileUploaded] * 6, [Submitted] * 6]
-
-
-def test_two_hundred_small_batches_make_fewer_than_sixty_commits(
-    simulator: Simulator, worker_for: WorkerFor, experiment_file: ExperimentFile
-) -> None:
-    worker = worker_for(simulator)
-    finished(worker, experiment_file(samples=30, more="pairs: {design: random, count: 400}\nbatch: {max_requests: 2}"))
-    (run,) = worker.runs(worker.experiment_names()[0])
-    found = events(run)
-    assert len(run.state.batches) == 200
-    assert sum(map(len, found)) >= 1600
-    assert len(found) <= 60
-    check_against_ledger(worker, simulator.ledger)
 
 
 def test_a_refusal_for_the_account_leaves_the_rest_of_the_group_unsent_and_paused(
