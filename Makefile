@@ -7,7 +7,7 @@ BROWSER := $(VENV)/.browser
 PYTEST := $(BIN)/python -m pytest
 export UV_SYSTEM_CERTS := 1
 
-.PHONY: demo test crash bench lint format lock clean
+.PHONY: demo test crash stores bench lint format lock clean
 
 demo: $(READY)
 	$(BIN)/pairlog demo
@@ -15,9 +15,14 @@ demo: $(READY)
 test: $(READY) $(BROWSER)
 	$(PYTEST) -n auto --dist worksteal -m "not slow"
 
-# The whole crash matrix, pairs of crashes, and thousands of simulated histories: some ten minutes.
+# The whole crash matrix (on disk, S3 and GCS; on several wires), pairs of crashes, and thousands of simulated histories:
+# half an hour. How many cells and seeds there were is told at the end.
 crash: $(READY)
 	PAIRLOG_SIMULATIONS=4000 $(PYTEST) -n auto --dist worksteal -m "slow or not slow" tests/flows/crash tests/flows/simulation
+
+# What only real object stores show: races of 32 writers, hundreds of runs, big files; some minutes.
+stores: $(READY)
+	$(PYTEST) -m slow tests/storage
 
 # Each stage beside its peers in the same run; prints ratios, and fails where a bar is missed.
 bench: $(READY)

@@ -1,6 +1,7 @@
 """What many tests arrange: a store, a clock, a simulator, a worker on them, an experiment file on disk."""
 
 import csv
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -73,3 +74,12 @@ def experiment_file(tmp_path: Path) -> Callable[..., Path]:
         return path
 
     return write
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say at the end how much was tried, whichever process tried it: cells of the crash matrix, simulated histories."""
+    tried: Counter[str] = Counter()
+    for report in (*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")):
+        tried.update({name: value for name, value in report.user_properties if name.startswith("told: ")})
+    for name, total in sorted(tried.items()):
+        terminalreporter.write_line(f"{name.removeprefix('told: ')}: {total}")

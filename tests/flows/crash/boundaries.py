@@ -9,12 +9,13 @@ import httpx
 import msgspec
 
 from pipeline.errors import ConflictError, StoreError
-from pipeline.storage.local import LocalStore
+from pipeline.storage import Store
 
 Kind = Literal[
     "kill-before", "kill-after", "kill-during", "io-error", "lost-acknowledgement", "refused-503", "applied-503",
     "applied-reset", "overtaken-before", "overtaken-after",
 ]  # fmt: skip
+ON_DISKS: tuple[Kind, ...] = ("kill-during",)  # an object store shows an object whole or not at all
 ON_STORES: tuple[Kind, ...] = ("kill-during", "io-error", "lost-acknowledgement")
 ON_CALLS: tuple[Kind, ...] = ("refused-503", "applied-503", "applied-reset")
 
@@ -50,9 +51,9 @@ def _die() -> None:
 
 
 class TrappedStore:
-    """A local store whose writes are boundaries."""
+    """A store whose writes are boundaries."""
 
-    def __init__(self, inner: LocalStore, trap: Trap) -> None:
+    def __init__(self, inner: Store, trap: Trap) -> None:
         self._inner = inner
         self._trap = trap
         self.url = inner.url

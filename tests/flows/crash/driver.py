@@ -2,6 +2,7 @@
 
 Started as a program of its own, because a cell is a fork of it: everything is imported once, and no thread runs.
     python -m tests.flows.crash.driver FOLDER URL [--kinds kill-before,…] [--shard I/N] [--pairs SEED:COUNT]
+        [--store s3://BUCKET/PREFIX] [--provider anthropic]
 It prints one JSON document: how many boundaries and cells there are, and what went wrong in which.
 """
 
@@ -12,7 +13,7 @@ import random
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -22,12 +23,15 @@ from pipeline.clock import SystemClock
 from pipeline.operations.resuming import resume
 from pipeline.operations.worker import Worker
 from pipeline.settings import Settings
-from pipeline.storage.local import LocalStore
-from pipeline.storage.probe import ensure_proven
-from tests.flows.crash.boundaries import ON_CALLS, ON_STORES, Kind, Trap, TrappedStore, TrappedTransport
+from pipeline.simulator import environment
+from pipeline.storage import Store, keys, open_store
+from pipeline.storage.probe import StoreMark
+from tests.flows.crash.boundaries import ON_CALLS, ON_DISKS, ON_STORES, Kind, Trap, TrappedStore, TrappedTransport
 from tests.flows.studies import finished, problems, rows
 
 KINDS: tuple[Kind, ...] = Kind.__args__
+MODELS = {"openai": "gpt-6-luna", "anthropic": "claude-haiku-5-5", "gemini": "gemini-3.8-flash"}
+PACE = {"PAIRLOG_QUIET_SECONDS": "0.25", "PAIRLOG_LEASE_SECONDS": "0.2", "PAIRLOG_PAUSE_SECONDS": "0.02"}
 _RESTARTS = 3
 _REQUESTS = 10
 
@@ -44,10 +48,13 @@ class Cell(msgspec.Struct, frozen=True):
 class Matrix:
     """The study that is run in every cell, on one simulator."""
 
-    def __init__(self, folder: Path, url: str) -> None:
+    def __init__(self, folder: Path, url: str, *, provider: str = "openai", stores: str = "") -> None:
         self.folder = folder
         self.url = url
+        self.provider = provider
+        self.stores = stores
         self.cells = 0
+        self._opened: dict[tuple[int, Path], Store] = {}
 
     def boundaries(self) -> list[str]:
         """Return the names of the boundaries of an undisturbed run, in order."""
@@ -70,14 +77,12 @@ class Matrix:
         if cell.second is not None:
             kind, number = cell.second
             _in_fork(lambda: self._resume(place, self._trap(place, kind, number)))
-        for _ in range(_RESTARTS):
-            if _in_fork(lambda: self._resume(place, Trap(passed=[]))) == 0:
-                break
-        else:
-            return [f"{cell}: not finished after {_RESTARTS} restarts: {_said(place)}"]
         found = place / "found"
-        _in_fork(lambda: found.write_bytes(msgspec.json.encode(self._wrong(place))) and None)
-        return [f"{cell}: {problem}" for problem in msgspec.json.decode(found.read_bytes(), type=list[str])]
+        for _ in range(_RESTARTS):
+            if _in_fork(lambda: found.write_bytes(self._judged(place)) and None) == 0:
+                wrong = msgspec.json.decode(found.read_bytes(), type=list[str])
+                return [f"{cell}: {problem}" for problem in wrong]
+        return [f"{cell}: not finished after {_RESTARTS} restarts: {_said(place)}"]
 
     def _prepared(self, name: str) -> Path:
         place = self.folder / name
@@ -86,9 +91,8 @@ class Matrix:
             csv.writer(file).writerows([["id", "text"], *([f"s{n}", f"text {n} of {name}"] for n in range(5))])
         (place / "e.yaml").write_text(
             f"name: {name}\nsamples: s.csv\nbatch: {{max_requests: 6}}\n"
-            "judges: [{provider: openai, model: gpt-6-luna, reasoning: none}]\n"
+            f"judges: [{{provider: {self.provider}, model: {MODELS[self.provider]}}}]\n"
         )
-        _in_fork(lambda: ensure_proven(LocalStore(place / "store"), SystemClock()))
         faults = {"expire.share": {"value": 0.34, "times": 1}}
         request = urllib.request.Request(f"{self.url}/simulator/faults", msgspec.json.encode(faults), method="POST")
         request.add_header("content-type", "application/json")
@@ -101,31 +105,39 @@ class Matrix:
 
         return Trap(kind=kind, number=number, meanwhile=meanwhile, passed=[])
 
+    def _store(self, place: Path) -> Store:
+        """Return the cell's store, opened once in a process: a client of S3 is expensive, and of no use in a fork."""
+        known = self._opened.get((os.getpid(), place))
+        if known is None:
+            known = open_store(f"{self.stores}/{place.name}" if self.stores else str(place / "store"))
+            self._opened[os.getpid(), place] = known
+        return known
+
     def _worker(self, place: Path, trap: Trap) -> Worker:
-        environment = {
-            "OPENAI_API_KEY": "k",
-            "OPENAI_BASE_URL": f"{self.url}/v1",
-            "PAIRLOG_QUIET_SECONDS": "0.25",
-            "PAIRLOG_LEASE_SECONDS": "0.2",
-            "PAIRLOG_PAUSE_SECONDS": "0.02",
-        }
-        store = TrappedStore(LocalStore(place / "store"), trap)
-        return Worker(store, clock=SystemClock(), settings=Settings(environment), transport=TrappedTransport(trap))
+        settings = Settings({**environment(self.url), **PACE})
+        store = TrappedStore(self._store(place), trap)
+        return Worker(store, clock=SystemClock(), settings=settings, transport=TrappedTransport(trap))
 
     def _study(self, place: Path, trap: Trap) -> None:
+        self._store(place).put_new(keys.STORE, msgspec.json.encode(StoreMark()))
         with self._worker(place, trap) as worker:
             finished(worker, place / "e.yaml")
 
     def _resume(self, place: Path, trap: Trap) -> None:
         """Go on without the file if the study was ever asked for, else ask for it again."""
         with self._worker(place, trap) as worker:
-            if not list((place / "store").glob("log/*/*.json")):
+            if not worker.store.list_from(keys.LOG):
                 finished(worker, place / "e.yaml")
                 return
             runs = [run for name in worker.experiment_names() for run in worker.runs(name)]
             until = time.monotonic() + 20
             while resume(worker, runs, interval=0.02).is_open:
                 assert time.monotonic() < until, "still open"
+
+    def _judged(self, place: Path) -> bytes:
+        """Go on until nothing is open; return what is wrong then."""
+        self._resume(place, Trap(passed=[]))
+        return msgspec.json.encode(self._wrong(place))
 
     def _wrong(self, place: Path) -> list[str]:
         with self._worker(place, Trap(passed=[])) as worker:
@@ -170,7 +182,7 @@ def _in_fork(action: Callable[[], None]) -> int:
     return os.waitpid(child, 0)[1]
 
 
-def cells_of(boundaries: list[str], kinds: list[Kind]) -> Iterator[Cell]:
+def cells_of(boundaries: list[str], kinds: Iterable[Kind]) -> Iterator[Cell]:
     """Yield the cells of the matrix: every boundary with every kind that can happen there."""
     for number, boundary in enumerate(boundaries):
         on_store = boundary.startswith("put ")
@@ -187,11 +199,13 @@ def main() -> None:
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--shard", default="0/1")
     parser.add_argument("--pairs", default="")
+    parser.add_argument("--store", default="")
+    parser.add_argument("--provider", default="openai")
     asked = parser.parse_args()
-    matrix = Matrix(asked.folder, asked.url)
+    matrix = Matrix(asked.folder, asked.url, provider=asked.provider, stores=asked.store)
     boundaries = matrix.boundaries()
-    kinds: list[Kind] = asked.kinds.split(",")
-    cells = list(cells_of(boundaries, kinds))
+    kinds = set(asked.kinds.split(",")) - (set(ON_DISKS) if asked.store else set())
+    cells = list(cells_of(boundaries, sorted(kinds)))
     if asked.pairs:
         seed, count = map(int, asked.pairs.split(":"))
         draw = random.Random(seed)
