@@ -7,10 +7,14 @@ BROWSER := $(VENV)/.browser
 PYTEST := $(BIN)/python -m pytest
 export UV_SYSTEM_CERTS := 1
 
-.PHONY: demo test crash stores bench lint format lock clean
+.PHONY: demo ui test crash stores bench lint format lock clean
 
 demo: $(READY)
 	$(BIN)/pairlog demo
+
+# Dagster on 127.0.0.1 with the bundled experiment on the simulator; prints what to click.
+ui: $(READY)
+	$(BIN)/python infra/demo/ui.py
 
 test: $(READY) $(BROWSER)
 	$(PYTEST) -n auto --dist worksteal -m "not slow"

@@ -10,7 +10,6 @@ import pyarrow as pa
 from assets import metadata
 from assets.inputs import samples
 from assets.judging import comparisons, submitted_batches
-from assets.partitions import experiments, segments
 from assets.resources import Workers
 from assets.results import diagnostics, rankings
 from pipeline import planning
@@ -18,7 +17,7 @@ from pipeline.domain import STATUSES, Counts
 from pipeline.ids import ExperimentName, SegmentId
 from pipeline.operations import answers, slicing
 from pipeline.operations.catalogue import Catalogue, read_catalogue
-from pipeline.operations.worker import Run
+from pipeline.operations.worker import Run, Worker
 from pipeline.ranking import Diagnostics, RankingOptions, Unrankable
 from pipeline.slices import Slice
 from pipeline.tasks import task_named
@@ -41,26 +40,44 @@ _CLAIMS = {
             asset=comparisons,
             description=claim,
             blocking=name == "conservation",
-            partitions_def=segments,
         )
         for name, claim in _CLAIMS.items()
     ]
 )
 def rows_of_segments(context: dg.AssetCheckExecutionContext, workers: Workers) -> Iterator[dg.AssetCheckResult]:
-    """Read the rows of the slices once and hold every claim against them."""
+    """Read the rows of the slices once and hold every claim against them; of all finished ones, if none is named."""
     with workers.worker(context.log) as worker:
-        chosen = slicing.choose(worker, (SegmentId(key) for key in context.partition_keys))
+        chosen = slicing.choose(worker, _segments(context, worker))
         found = [(some.run, each, slicing.rows_of(some.run, each)) for some in chosen for each in some.slices()]
     yield _conservation(found)
     yield _schema(found)
     yield _duplicates(found)
     counts = sum((each.counts for _, each, _ in found), Counts())
-    least = max(run.experiment.checks.parse_rate for run, _, _ in found)
-    most = min(run.experiment.checks.refusal_rate for run, _, _ in found)
+    least = max((run.experiment.checks.parse_rate for run, _, _ in found), default=0.0)
+    most = min((run.experiment.checks.refusal_rate for run, _, _ in found), default=1.0)
     parsed = counts.ok / max(counts.ok + counts.unparsed, 1)
     refused = counts.refused / max(counts.ended, 1)
     yield _rate("parse_rate", parsed, passed=parsed >= least, threshold=least)
     yield _rate("refusal_rate", refused, passed=refused <= most, threshold=most)
+
+
+def _segments(context: dg.AssetCheckExecutionContext, worker: Worker) -> list[SegmentId]:
+    """Return the slices that the Dagster run is about; all that are finished if it names none."""
+    if _is_partitioned(context):
+        return [SegmentId(key) for key in context.partition_keys]
+    every = (each for name in worker.experiment_names() for each in slicing.all_slices(worker, name))
+    return [each.segment_id for each in every if each.is_finished]
+
+
+def _experiments(context: dg.AssetCheckExecutionContext, worker: Worker) -> list[ExperimentName]:
+    """Return the experiments that the Dagster run is about; all of them if it names none."""
+    if _is_partitioned(context):
+        return [ExperimentName(key) for key in context.partition_keys]
+    return worker.experiment_names()
+
+
+def _is_partitioned(context: dg.AssetCheckExecutionContext) -> bool:
+    return bool(context.has_partition_key or context.has_partition_key_range)
 
 
 _Rows = list[tuple[Run, Slice, pa.Table]]
@@ -108,14 +125,15 @@ def _listed(name: str, head: list[str], rows: list[list[object]]) -> metadata.Me
     return {name: dg.MetadataValue.md(metadata.markdown_table(head, rows))} if rows else {}
 
 
-@dg.asset_check(asset=diagnostics, partitions_def=experiments)
+@dg.asset_check(asset=diagnostics)
 def position_bias(context: dg.AssetCheckExecutionContext, workers: Workers) -> dg.AssetCheckResult:
     """Of the pairs judged in both orders, few enough were decided by the place alone (`checks.position_bias`)."""
-    name = ExperimentName(context.partition_key)
     with workers.worker(context.log) as worker:
-        most = min(experiment.checks.position_bias for _, experiment in worker.experiments(name))
-        found = answers.answers_of(worker, name, RankingOptions()).found
-    rows = _by_place(found)
+        names = _experiments(context, worker)
+        checks = [experiment.checks for name in names for _, experiment in worker.experiments(name)]
+        found = [answers.answers_of(worker, name, RankingOptions()).found for name in names]
+    most = min((each.position_bias for each in checks), default=1.0)
+    rows = [row for each in found for row in _by_place(each)]
     worst = max((float(str(row[3])) for row in rows), default=0.0)
     return dg.AssetCheckResult(
         passed=worst <= most,
@@ -140,13 +158,15 @@ def _by_place(found: Diagnostics) -> list[list[object]]:
     return rows
 
 
-@dg.asset_check(asset=rankings, partitions_def=experiments)
+@dg.asset_check(asset=rankings)
 def every_contestant_ranked(context: dg.AssetCheckExecutionContext, workers: Workers) -> dg.AssetCheckResult:
     """Every contestant of the samples has a place."""
-    name = ExperimentName(context.partition_key)
     with workers.worker(context.log) as worker:
-        found = answers.ranking_of(worker, name, RankingOptions())
-    unranked = [found.reason] if isinstance(found, Unrankable) else list(found.unranked)
+        names = _experiments(context, worker)
+        found = [answers.ranking_of(worker, name, RankingOptions()) for name in names]
+    unranked = [
+        missing for each in found for missing in ([each.reason] if isinstance(each, Unrankable) else each.unranked)
+    ]
     return dg.AssetCheckResult(passed=not unranked, severity=_WARN, metadata={"unranked": unranked})
 
 

@@ -8,9 +8,8 @@ import warnings
 import dagster as dg
 
 warnings.filterwarnings("ignore", category=dg.BetaWarning)  # backfill policies
-warnings.filterwarnings("ignore", category=dg.PreviewWarning)  # checks by partition
 
-from assets import checks, inputs, jobs, judging, results, sensors  # noqa: E402 - the filters must stand first
+from assets import checks, inputs, jobs, judging, results, sensors  # noqa: E402 - the filter must stand first
 from assets.resources import Workers  # noqa: E402 - as above
 
 

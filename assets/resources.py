@@ -63,6 +63,7 @@ class Workers(dg.ConfigurableResource[None]):
         try:
             yield watch
         finally:
+            watch.worker.close()
             busy.release()
 
 

@@ -14,7 +14,7 @@ from pipeline.operations import answers
 from pipeline.ranking import Diagnostics, Ranking, RankingOptions, Unrankable
 from pipeline.ranking.report.picture import ranking_svg
 
-_MOST_SHOWN = 50
+_MOST_SHOWN = 10
 _AFTER_ALL_SEGMENTS = dg.AssetDep(comparisons, partition_mapping=dg.AllPartitionMapping())
 
 

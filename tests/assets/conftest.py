@@ -1,6 +1,8 @@
 """What the Dagster tests arrange: a store and a folder of experiments, a simulator, and an instance in memory."""
 
+import logging
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import dagster as dg
@@ -28,7 +30,8 @@ def home(
         for name, value in environment(simulator, PAIRLOG_EXPERIMENTS=str(file.parent)).items():
             monkeypatch.setenv(name, value)
         workers = Workers(store=str(tmp_path / "store"))
-        return Home(defs=build_defs(workers), workers=workers, simulator=simulator, instance=stack)
+        worker = stack.enter_context(workers.worker(logging.getLogger(__name__)))
+        return Home(defs=build_defs(workers), worker=worker, simulator=simulator, instance=instance)
 
-    with dg.DagsterInstance.ephemeral() as stack:
+    with dg.DagsterInstance.ephemeral() as instance, ExitStack() as stack:
         yield build

@@ -1,6 +1,5 @@
 """A code location in the hands of a test: materialize, tick, and look at what Dagster knows afterwards."""
 
-import logging
 from collections.abc import Iterable
 
 import dagster as dg
@@ -8,7 +7,6 @@ import msgspec
 from dagster._core.definitions.partitions.context import partition_loading_context
 from dagster._core.definitions.sensor_definition import SensorExecutionData
 
-from assets.resources import Workers
 from pipeline.operations.worker import Worker
 from pipeline.simulator import Simulator
 
@@ -16,16 +14,12 @@ _RANGE = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_
 
 
 class Home(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Definitions, their resource, the provider behind them and an instance in memory."""
+    """Definitions, a worker on their store, the provider behind them and an instance in memory."""
 
     defs: dg.Definitions
-    workers: Workers
+    worker: Worker
     simulator: Simulator
     instance: dg.DagsterInstance
-
-    def worker(self) -> Worker:
-        with self.workers.worker(logging.getLogger(__name__)) as worker:
-            return worker
 
     def materialize(
         self, *names: str, keys: Iterable[str], raises: bool = True, **config: object

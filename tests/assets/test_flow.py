@@ -21,4 +21,4 @@ def test_a_study_goes_from_a_file_to_a_ranking(home: Callable[..., Home]) -> Non
     assert all(run.success for run in here.launch(here.tick("finished_experiments")))
     assert here.green("rankings") == {"essays"}
     assert here.materialize("diagnostics", keys=["essays"]).success
-    check_against_ledger(here.worker(), here.simulator.ledger)
+    check_against_ledger(here.worker, here.simulator.ledger)
