@@ -175,15 +175,22 @@ def experiment_files_readable(context: dg.AssetCheckExecutionContext, workers: W
     """Every file in the experiments' folder is one that can be run; the others are not held up by a bad one."""
     with workers.worker(context.log) as worker:
         catalogue = read_catalogue(worker)
-    return dg.AssetCheckResult(passed=not catalogue.bad, metadata=about_files(catalogue))
+    return dg.AssetCheckResult(
+        passed=not catalogue.bad, description=to_mend(catalogue), metadata=about_files(catalogue)
+    )
+
+
+def to_mend(catalogue: Catalogue) -> str | None:
+    """Return what is wrong with the files that cannot be read, or None if all can."""
+    return "\n".join(catalogue.bad.values()) or None
 
 
 def about_files(catalogue: Catalogue) -> metadata.Metadata:
     """Return which experiment files can be read, and what is wrong with the others."""
     return {
         "files": dg.MetadataValue.int(len(catalogue.files) + len(catalogue.bad)),
-        "readable": dg.MetadataValue.md(", ".join(sorted(catalogue.files)) or "none"),
-        **_listed("to mend", ["file", "what is wrong"], [[file, what] for file, what in catalogue.bad.items()]),
+        "readable": dg.MetadataValue.text(", ".join(sorted(catalogue.files)) or "none"),
+        "to mend": dg.MetadataValue.text(", ".join(catalogue.bad) or "none"),
     }
 
 

@@ -65,7 +65,7 @@ def _about_ranking(ranking: Ranking) -> metadata.Metadata:
     return {
         "dagster/partition_row_count": dg.MetadataValue.int(len(ranking.standings)),
         "comparisons": dg.MetadataValue.int(ranking.comparisons),
-        "reliability": dg.MetadataValue.float(ranking.reliability or 0.0),
+        "reliability": dg.MetadataValue.float(round(ranking.reliability or 0.0, 3)),
         "ranking": dg.MetadataValue.md(metadata.markdown_table(head, rows)),
         "picture": dg.MetadataValue.md(f"![ranking with intervals](data:image/svg+xml;base64,{picture})"),
         "to know": dg.MetadataValue.md("\n".join(f"- {each}" for each in ranking.warnings) or "nothing"),

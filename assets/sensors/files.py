@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from assets.checks import about_files, experiment_files_readable
+from assets.checks import about_files, experiment_files_readable, to_mend
 from assets.inputs import samples
 from assets.partitions import experiments
 from assets.resources import Workers
@@ -25,10 +25,9 @@ def experiment_files(context: dg.SensorEvaluationContext, workers: Workers) -> d
         asset_key=samples.key,
         check_name=experiment_files_readable.check_key.name,
         passed=not catalogue.bad,
+        description=to_mend(catalogue),
         metadata=about_files(catalogue),
     )
-    for problem in catalogue.bad.values():
-        context.log.warning(problem)
     said = f"{len(names)} experiments, {len(new)} of them new; {len(catalogue.bad)} files to mend"
     return dg.SensorResult(
         skip_reason=f"{said}: {'; '.join(catalogue.bad.values())}" if catalogue.bad else said,

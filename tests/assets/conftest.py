@@ -14,6 +14,8 @@ from pipeline.simulator import Simulator
 from tests.assets.dagster_home import Home
 from tests.conftest import environment
 
+JUDGES = "[{provider: openai, model: gpt-6-luna}]"
+
 
 @pytest.fixture
 def home(
@@ -24,9 +26,9 @@ def home(
 ) -> Iterator[Callable[..., Home]]:
     """Give a code location on a store and simulator of its own, with one experiment file in its folder."""
 
-    def build(*, judges: str = "[{provider: openai, model: gpt-6-luna}]", more: str = "", **simulated: object) -> Home:
+    def build(*, judges: str = JUDGES, more: str = "", samples: int = 6, **simulated: object) -> Home:
         simulator = simulate(**simulated)
-        file = experiment_file(judges=judges, more=more)
+        file = experiment_file(judges=judges, more=more, samples=samples)
         for name, value in environment(simulator, PAIRLOG_EXPERIMENTS=str(file.parent)).items():
             monkeypatch.setenv(name, value)
         workers = Workers(store=str(tmp_path / "store"))

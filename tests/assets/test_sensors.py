@@ -43,9 +43,7 @@ def test_a_bad_file_is_reported_and_does_not_stop_the_others(home: Callable[...,
     (evaluation,) = data.asset_events
     assert isinstance(evaluation, dg.AssetCheckEvaluation)
     assert not evaluation.passed
-    assert "broken.yaml, line 3: judge is not a known key; did you mean judges?" in str(
-        evaluation.metadata["to mend"].value
-    )
+    assert "broken.yaml, line 3: judge is not a known key; did you mean judges?" in str(evaluation.description)
     assert here.tick("experiment_files", cursor=data.cursor).asset_events == [], "the same is not said twice"
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -38,7 +39,7 @@ class DagsterServer:
         assert "errors" not in found, found
         return found["data"]
 
-    def until(self, what: str, seen: Callable[[], object], *, seconds: float = 180) -> object:
+    def until(self, what: str, seen: Callable[[], object], *, seconds: float = 180, pause: float = 0.5) -> object:
         """Wait until something is so and return it; the log of the server tells why it is not."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -48,7 +49,7 @@ class DagsterServer:
                 found = None
             if found:
                 return found
-            time.sleep(0.5)
+            time.sleep(pause)
         raise AssertionError(f"{what} did not come about in {seconds} s:\n{self.log()[-4000:]}")
 
     def log(self) -> str:
@@ -73,6 +74,27 @@ class DagsterServer:
 
     def is_green(self, asset: str, count: int) -> bool:
         return self.partitions(asset)["numMaterialized"] == count
+
+    def launch(self, job: str, config: dict[str, object]) -> str:
+        """Start a job as the launchpad does and return the id of the Dagster run."""
+        selector = {"repositoryLocationName": "pairlog", "repositoryName": "__repository__", "jobName": job}
+        found = self.ask(
+            "mutation($params: ExecutionParams!) {launchRun(executionParams: $params) {__typename "
+            "... on LaunchRunSuccess {run {runId}} ... on PythonError {message}}}",
+            params={"selector": selector, "runConfigData": config},
+        )
+        return found["launchRun"]["run"]["runId"]
+
+    def process_of(self, run_id: str) -> int | None:
+        """Return the process that executes the Dagster run, once it does."""
+        found = self.ask(
+            "query($id: ID!) {logsForRun(runId: $id) {... on EventConnection "
+            "{events {... on MessageEvent {message}}}}}",
+            id=run_id,
+        )
+        said = " ".join(event.get("message", "") for event in found["logsForRun"]["events"])
+        match = re.search(r"process \(pid: (\d+)\)", said)
+        return int(match[1]) if match else None
 
     def runs(self) -> list[dict[str, str]]:
         found = self.ask("{runsOrError(limit: 200) {... on Runs {results {runId jobName status}}}}")

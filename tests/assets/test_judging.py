@@ -1,0 +1,141 @@
+"""Sending, fetching and reading slices by hand, and what a person is told when something is not so."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import dagster as dg
+import duckdb
+import pandas as pd
+import polars as pl
+import pytest
+
+from assets.definitions import build_defs
+from assets.resources import Workers
+from pipeline.simulator import parse_faults
+from tests.assets.dagster_home import Home
+from tests.assets.test_sensors import with_pairs
+from tests.flows.studies import check_against_ledger
+
+
+def failure(result: dg.ExecuteInProcessResult) -> str:
+    (failed,) = [event for event in result.all_events if event.event_type_value == "STEP_FAILURE"]
+    data = failed.step_failure_data
+    assert data.user_failure_data is not None
+    return str(data.user_failure_data.description)
+
+
+def test_a_budget_too_small_sends_nothing(home: Callable[..., Home]) -> None:
+    here = with_pairs(home())
+    result = here.materialize("submitted_batches", keys=here.segments(), raises=False, most_requests=14)
+    assert failure(result).startswith("15 requests would be sent, but most_requests allows 14; nothing was sent.")
+    assert list(here.simulator.ledger.billed()) == []
+    assert here.materialize("submitted_batches", keys=here.segments(), most_requests=15).success
+    assert here.materialize("submitted_batches", keys=here.segments(), most_requests=0).success, (
+        "nothing is left to send"
+    )
+
+
+def test_the_submit_job_sends_a_whole_experiment_within_its_budget(home: Callable[..., Home]) -> None:
+    here = home(more="batch: {segments: 3}")
+    job = here.defs.get_repository_def().get_job("submit")
+
+    def submit(most: int) -> dg.ExecuteInProcessResult:
+        config = {"ops": {"submit_experiment": {"config": {"experiment": "essays", "most_requests": most}}}}
+        return job.execute_in_process(run_config=config, instance=here.instance, raise_on_error=False)
+
+    assert not submit(3).success
+    assert list(here.simulator.ledger.billed()) == []
+    assert submit(15).success
+    assert here.green("submitted_batches") == set(here.segments())
+    assert len(here.segments()) == 3
+    here.launch(here.tick("batch_status"))
+    check_against_ledger(here.worker, here.simulator.ledger)
+
+
+def test_materializing_twice_pays_once(home: Callable[..., Home]) -> None:
+    here = with_pairs(home(more="batch: {segments: 2}"))
+    for _ in range(2):
+        here.materialize("submitted_batches", keys=here.segments())
+        here.materialize("provider_outputs", "comparisons", keys=here.segments())
+    assert here.simulator.ledger.totals.requests == 15
+    check_against_ledger(here.worker, here.simulator.ledger)
+
+
+def test_a_cell_that_is_not_back_says_so(home: Callable[..., Home]) -> None:
+    here = with_pairs(home(latency_seconds=600))
+    here.materialize("submitted_batches", keys=here.segments())
+    told = failure(here.materialize("provider_outputs", keys=here.segments(), raises=False))
+    assert told.startswith("1 of 1 segments are not back from their provider yet: s000-1 is")
+
+
+def test_a_cell_that_nobody_sent_says_what_to_do(home: Callable[..., Home]) -> None:
+    here = with_pairs(home())
+    told = failure(here.materialize("provider_outputs", keys=here.segments(), raises=False))
+    assert "nobody asked to send it; materialize submitted_batches first" in told
+
+
+def test_an_account_without_credit_is_said_in_words_and_goes_on_when_mended(home: Callable[..., Home]) -> None:
+    here = with_pairs(home(faults=parse_faults("create.quota=1"), more="batch: {segments: 2}"))
+    told = failure(here.materialize("submitted_batches", keys=here.segments(), raises=False))
+    assert "not at their provider yet" in told
+    assert "refused" in told
+    alarm = here.tick("stuck_batches")
+    assert alarm.asset_events, "a person is told"
+    assert here.materialize("submitted_batches", keys=here.segments()).success
+    here.launch(here.tick("batch_status"))
+    check_against_ledger(here.worker, here.simulator.ledger)
+
+
+def test_a_missing_key_is_said_before_anything_is_sent(
+    home: Callable[..., Home], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = with_pairs(home())
+    monkeypatch.delenv("OPENAI_API_KEY")
+    told = failure(here.materialize("submitted_batches", keys=here.segments(), raises=False))
+    assert told.startswith("OPENAI_API_KEY is not set")
+
+
+def test_a_live_judge_is_called_when_its_cell_is_materialized(home: Callable[..., Home]) -> None:
+    judges = "[{provider: openai, model: gpt-6-luna, mode: live, requests_per_second: 500}]"
+    here = with_pairs(home(judges=judges))
+    assert here.materialize("submitted_batches", keys=here.segments()).success
+    here.launch(here.tick("batch_status"))
+    assert here.green("comparisons") == set(here.segments())
+    assert here.simulator.ledger.totals.requests == 15
+
+
+def test_a_second_code_location_on_the_same_store_does_no_harm(home: Callable[..., Home], tmp_path: Path) -> None:
+    here = with_pairs(home(more="batch: {segments: 3}"))
+    with ExitStack() as stack:
+        instance = stack.enter_context(dg.DagsterInstance.ephemeral())
+        defs = build_defs(Workers(store=str(tmp_path / "store")))
+        there = Home(defs=defs, worker=here.worker, simulator=here.simulator, instance=instance)
+        there.tick("experiment_files")
+        there.tick("batch_status")
+        here.materialize("submitted_batches", keys=here.segments())
+        there.materialize("submitted_batches", keys=there.segments())
+        asked = [here.tick("batch_status"), there.tick("batch_status")]
+        here.launch(asked[0])
+        there.launch(asked[1])
+        assert here.green("comparisons") == there.green("comparisons") == set(here.segments())
+    check_against_ledger(here.worker, here.simulator.ledger)
+
+
+def test_duckdb_polars_and_pandas_read_what_dagster_made(home: Callable[..., Home], tmp_path: Path) -> None:
+    here = with_pairs(home(more="batch: {segments: 3}\ndirections: [forward, reverse]"))
+    here.materialize("submitted_batches", keys=here.segments())
+    here.launch(here.tick("batch_status"))
+    folder = tmp_path / "store" / "comparisons"
+    by_duckdb = duckdb.sql(f"SELECT * FROM read_parquet('{folder}/**/*.parquet', hive_partitioning = true)")
+    assert by_duckdb.aggregate("count(*), count(DISTINCT request_id)").fetchall() == [(30, 30)]
+    types = dict(zip(by_duckdb.columns, map(str, by_duckdb.types), strict=True))
+    assert types["judged_at"] == "TIMESTAMP WITH TIME ZONE"
+    assert types["input_tokens"] == "INTEGER"
+    assert types["attempt"] == "SMALLINT"
+    by_polars = pl.read_parquet(folder / "**" / "*.parquet", hive_partitioning=True)
+    assert by_polars.height == 30
+    assert by_polars.schema["judged_at"] == pl.Datetime("us", "UTC")
+    by_pandas = pd.read_parquet(folder)
+    assert len(by_pandas) == 30
+    assert str(by_pandas.dtypes["judged_at"]) == "datetime64[us, UTC]"
