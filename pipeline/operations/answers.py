@@ -1,11 +1,12 @@
 """From the rows of an experiment to its answers: ranking, diagnostics and the report. Reads rows, needs no provider."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib.metadata import version
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipeline.domain import Counts
 from pipeline.errors import ConflictError
@@ -15,6 +16,7 @@ from pipeline.operations.results import comparisons
 from pipeline.operations.worker import Worker
 from pipeline.ranking import (
     Diagnostics,
+    Panel,
     Part,
     Ranking,
     RankingOptions,
@@ -22,6 +24,7 @@ from pipeline.ranking import (
     breakdowns,
     diagnose,
     diagnostics_table,
+    panel,
     rank,
     rankings_table,
     report_html,
@@ -37,21 +40,41 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     ranking: Ranking | Unrankable
     found: Diagnostics
     parts: tuple[Part, ...]
+    panel: Panel | None = None
 
 
-def ranking_of(worker: Worker, name: ExperimentName, options: RankingOptions) -> Ranking | Unrankable:
-    """Return the ranking of the experiment's rows so far."""
-    return rank(comparisons(worker, name), options)
+class Subjects(msgspec.Struct, frozen=True, kw_only=True):
+    """What the samples tell about rows: by sample id the length, who it stands for, and its own criterion if any."""
+
+    lengths: dict[str, float]
+    contestants: dict[str, str]
+    criteria: dict[str, str]
+
+    def everyone(self, by: str) -> list[str]:
+        """Return all who should stand in a ranking."""
+        return list(self.contestants if by == "sample" else self.contestants.values())
 
 
-def answers_of(worker: Worker, name: ExperimentName, options: RankingOptions) -> Answers:
-    """Return everything the experiment's rows say so far."""
-    rows = comparisons(worker, name)
+def ranking_of(
+    worker: Worker, name: ExperimentName, options: RankingOptions, *, length: bool = False
+) -> Ranking | Unrankable:
+    """Return the ranking of the experiment's rows so far; `length` lets the model hold a liking for length."""
+    samples = subjects(worker, name)
+    lengths = samples.lengths if length else None
+    return rank(comparisons(worker, name), options, lengths=lengths, everyone=samples.everyone(options.by))
+
+
+def answers_of(worker: Worker, name: ExperimentName, options: RankingOptions, *, length: bool = False) -> Answers:
+    """Return everything the experiment's rows say so far; `length` lets the model hold a liking for length."""
+    samples = subjects(worker, name)
+    rows = _with_criteria(worker, name, comparisons(worker, name), samples.criteria)
+    lengths = samples.lengths if length else None
     return Answers(
         rows=rows,
-        ranking=rank(rows, options),
-        found=diagnose(rows, by=options.by, lengths=_lengths(worker, name), seed=options.seed),
+        ranking=rank(rows, options, lengths=lengths, everyone=samples.everyone(options.by)),
+        found=diagnose(rows, by=options.by, lengths=samples.lengths, seed=options.seed),
         parts=breakdowns(rows, options),
+        panel=panel(rows, options),
     )
 
 
@@ -63,7 +86,8 @@ def report(worker: Worker, name: ExperimentName, answers: Answers) -> str:
         answers.found,
         experiment=name,
         parts=answers.parts,
-        conservation=_conservation(worker, name),
+        panel=answers.panel,
+        conservation=conservation(worker, name),
         provenance=_provenance(worker, name),
     )
 
@@ -82,8 +106,8 @@ def store_answers(worker: Worker, name: ExperimentName, answers: Answers) -> Sto
     stored = StoredAnswers(
         ranking=keys.ranking(name, named), diagnostics=keys.diagnostics(name, named), report=keys.report(name, named)
     )
-    ranking = rankings_table(answers.ranking, answers.parts, experiment=name)
-    found = diagnostics_table(answers.found, experiment=name)
+    ranking = rankings_table(answers.ranking, answers.parts, panel=answers.panel, experiment=name)
+    found = diagnostics_table(answers.found, panel=answers.panel, experiment=name)
     _put_once(worker, stored.ranking, lambda: parquet_bytes(ranking.schema, ranking.to_batches(), metadata={}))
     _put_once(worker, stored.diagnostics, lambda: parquet_bytes(found.schema, found.to_batches(), metadata={}))
     _put_once(worker, stored.report, lambda: report(worker, name, answers).encode())
@@ -97,15 +121,39 @@ def _put_once(worker: Worker, key: str, made: Callable[[], bytes]) -> None:
             worker.store.put_new(key, made())
 
 
-def _lengths(worker: Worker, name: ExperimentName) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for _, experiment in worker.experiments(name):
+def subjects(worker: Worker, name: ExperimentName) -> Subjects:
+    """Return what the experiment's samples tell, of all its versions."""
+    lengths: dict[str, float] = {}
+    contestants: dict[str, str] = {}
+    criteria: dict[str, str] = {}
+    for experiment in {each.samples: each for _, each in worker.experiments(name)}.values():
         samples = load_samples(worker.store, experiment)
-        found |= {sample: float(len(text)) for sample, text in zip(samples.ids(), samples.texts(), strict=True)}
-    return found
+        ids = samples.ids()
+        lengths |= {sample: float(len(text)) for sample, text in zip(ids, samples.texts(), strict=True)}
+        contestants |= dict(zip(ids, samples.contestants(), strict=True))
+        criteria |= {sample: own for sample, own in zip(ids, samples.criteria(), strict=True) if own}
+    return Subjects(lengths=lengths, contestants=contestants, criteria=criteria)
 
 
-def _conservation(worker: Worker, name: ExperimentName) -> dict[str, Counts]:
+def _with_criteria(worker: Worker, name: ExperimentName, rows: pa.Table, own: dict[str, str]) -> pa.Table:
+    """Return the rows with what each was judged by: the first sample's own criterion, else the run's."""
+    of_run = {
+        str(run.run_id): run.criterion.name for _, experiment in worker.experiments(name) for run in experiment.runs
+    }
+    if not own and len(set(of_run.values())) < 2:
+        return rows
+    judged_by = pc.call_function("coalesce", [_looked_up(rows["first_id"], own), _looked_up(rows["run_id"], of_run)])
+    return rows.append_column("criterion", judged_by)
+
+
+def _looked_up(column: pa.ChunkedArray, values: Mapping[str, str]) -> pa.ChunkedArray:
+    """Return what the column's entries stand for, null where nothing is known."""
+    place = pc.index_in(pc.cast(column, pa.string()), value_set=pa.array(list(values), pa.string()))
+    return pa.chunked_array([pa.array(list(values.values()), pa.string())]).take(place)
+
+
+def conservation(worker: Worker, name: ExperimentName) -> dict[str, Counts]:
+    """Return how the requests of each run ended, and how many have not."""
     return {
         run.run_id: state.counts if (state := run.refresh()).plan else Counts(planned=run.config.requests)
         for run in worker.runs(name)

@@ -1,6 +1,6 @@
 """From a table of comparisons to what there is to know about its judges."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -63,25 +63,29 @@ def _fit_findings(data: Comparisons) -> tuple[Influence | None, tuple[Residual, 
 
 
 def _warnings(judges: tuple[JudgeFindings, ...]) -> list[str]:
-    """Return a sentence for each thing about a judge that a reader must know."""
+    """Return a sentence for each judge about which a reader must know something."""
+    several = len({found.template for found in judges}) > 1
     said = []
     for found in judges:
-        name = f"{found.judge} with template {found.template}" if found.template else found.judge
-        bias = found.position
-        if bias is not None and bias.p_value < _DOUBT:
-            place = "first" if bias.to_first > bias.to_second else "second"
-            changed = bias.to_first + bias.to_second
-            likely = f"p = {bias.p_value:.2g}" if bias.p_value >= 1e-4 else "p < 0.0001"
-            said.append(
-                f"{name} favours the {place} place: it took {max(bias.to_first, bias.to_second)} of the {changed} "
-                f"pairs whose winner changed with the order ({likely})"
-            )
-        if found.consistency is not None and found.consistency.share < _STEADY:
-            said.append(
-                f"{name} kept its winner in only {100 * found.consistency.share:.0f} % of {found.consistency.count} "
-                "pairs judged in both orders"
-            )
-        ok = found.statuses.get("ok", 0)
-        if ok < _READABLE * found.rows:
-            said.append(f"only {ok} of {found.rows} requests to {name} gave a readable answer")
+        name = f"{found.judge} with template {found.template}" if several and found.template else found.judge
+        faults = list(_faults(found))
+        if faults:
+            said.append(f"{name} {'; it '.join(faults)}")
     return said
+
+
+def _faults(found: JudgeFindings) -> Iterator[str]:
+    bias = found.position
+    if bias is not None and bias.p_value < _DOUBT:
+        place = "first" if bias.to_first > bias.to_second else "second"
+        likely = f"p = {bias.p_value:.2g}" if bias.p_value >= 1e-4 else "p < 0.0001"
+        yield (
+            f"favours the {place} place: whoever stood there won {max(bias.to_first, bias.to_second):,} of the "
+            f"{bias.to_first + bias.to_second:,} pairs whose winner changed with the order ({likely})"
+        )
+    if found.consistency is not None and found.consistency.share < _STEADY:
+        share = 100 * found.consistency.share
+        yield f"kept its winner in only {share:.0f} % of {found.consistency.count:,} pairs judged in both orders"
+    ok = found.statuses.get("ok", 0)
+    if ok < _READABLE * found.rows:
+        yield f"gave a readable answer to only {ok:,} of {found.rows:,} requests"

@@ -98,12 +98,13 @@ class Cycles(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Influential(msgspec.Struct, frozen=True, kw_only=True):
-    """One comparison that holds the leader up."""
+    """One comparison that holds the leader up: the two contestants as they stood, and their samples."""
 
     judge: str
-    pair: str
     first: str
     second: str
+    first_sample: str
+    second_sample: str
     winner: str | None
 
 

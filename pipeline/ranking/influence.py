@@ -135,8 +135,9 @@ def _named(data: Comparisons, row: int) -> Influential:
     points = int(data.halves[row])
     return Influential(
         judge=data.judge.labels[data.judge.codes[row]],
-        pair=data.pair.labels[data.pair.codes[row]],
         first=first,
         second=second,
+        first_sample=data.first_sample.labels[data.first_sample.codes[row]],
+        second_sample=data.second_sample.labels[data.second_sample.codes[row]],
         winner=None if points == 1 else (first if points == 2 else second),
     )

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from pipeline.ranking.breakdowns import Part
 from pipeline.ranking.findings import Diagnostics, JudgeFindings
+from pipeline.ranking.panel import Panel, PanelModel
 from pipeline.ranking.values import Ranking, Unrankable
 
 SCHEMA_VERSION = "1"
@@ -21,13 +22,17 @@ def _schema(columns: Sequence[tuple[str, pa.DataType, str]], name: str) -> pa.Sc
 RANKINGS = _schema(
     [
         ("experiment", pa.string(), "the experiment's name"),
-        ("dimension", pa.string(), "all, judge, template, group or criterion"),
-        ("value", pa.string(), "which judge, template, group or criterion; empty for all"),
-        ("method", pa.string(), "bradley-terry, elo or win-rate"),
+        ("dimension", pa.string(), "all, judge, template, group, criterion or panel"),
+        ("value", pa.string(), "which judge, template, group or criterion; majority or model; empty for all"),
+        (
+            "method",
+            pa.string(),
+            "bradley-terry, elo, win-rate or panel-model; the last has rank, score and interval only",
+        ),
         ("contestant", pa.string(), "who is ranked"),
         ("rank", pa.int32(), "1 is best; equal scores share a rank"),
         ("score", pa.float64(), "log-odds around a mean of zero; Elo points; or a share"),
-        ("low", pa.float64(), "lower end of the score's interval"),
+        ("low", pa.float64(), "lower end of the score's interval; null where there is none"),
         ("high", pa.float64(), "upper end of the score's interval"),
         ("standard_error", pa.float64(), "of the score, clustered"),
         ("place_low", pa.int32(), "best place the data leave open"),
@@ -73,25 +78,51 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True):
     p_value: float | None = None
 
 
-def rankings_table(result: Ranking | Unrankable, parts: Sequence[Part] = (), *, experiment: str = "") -> pa.Table:
-    """Return one row for each contestant of the ranking and of each part that has one; schema RANKINGS."""
+def rankings_table(
+    result: Ranking | Unrankable, parts: Sequence[Part] = (), *, panel: Panel | None = None, experiment: str = ""
+) -> pa.Table:
+    """Return one row for each contestant of the ranking, of each part that has one and of the panel's two rankings.
+
+    The schema is RANKINGS.
+    """
     rows = list(_standings(result, experiment, dimension="all", value=""))
     for part in parts:
         rows += _standings(part.result, experiment, dimension=part.dimension, value=part.value)
+    if panel is not None:
+        rows += _standings(panel.majority, experiment, dimension="panel", value="majority")
+        rows += _common(panel.model, experiment)
     return pa.Table.from_pylist(rows, schema=RANKINGS)
 
 
-def diagnostics_table(found: Diagnostics, *, experiment: str = "") -> pa.Table:
+def diagnostics_table(found: Diagnostics, *, panel: Panel | None = None, experiment: str = "") -> pa.Table:
     """Return one row for each measure; schema DIAGNOSTICS."""
     lines = [line for judge in found.judges for line in _of_judge(judge)]
     lines += _of_several(found)
+    if panel is not None and not isinstance(panel.model, Unrankable):
+        lines += [
+            _Line(judge=one.judge, metric="panel_sharpness", value=one.sharpness, count=len(panel.model.standings))
+            for one in panel.model.judges
+        ]
     rows = [{"experiment": experiment, **msgspec.structs.asdict(line)} for line in lines]
     return pa.Table.from_pylist(rows, schema=DIAGNOSTICS)
 
 
+def _common(model: PanelModel | Unrankable, experiment: str) -> Iterable[dict[str, str | int | float | bool | None]]:
+    if isinstance(model, Unrankable):
+        return
+    for standing in model.standings:
+        yield {
+            "experiment": experiment,
+            "dimension": "panel",
+            "value": "model",
+            "method": "panel-model",
+            **msgspec.structs.asdict(standing),
+        }
+
+
 def _standings(
     result: Ranking | Unrankable, experiment: str, *, dimension: str, value: str
-) -> Iterable[dict[str, str | int | float | bool]]:
+) -> Iterable[dict[str, str | int | float | bool | None]]:
     if isinstance(result, Unrankable):
         return
     for standing in result.standings:

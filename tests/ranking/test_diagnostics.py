@@ -81,7 +81,7 @@ def test_repeats_vote_before_orders_are_compared():
 def test_rates_count_every_row_and_are_warned_about():
     found = diagnose(a_table([("a", "b", "first"), ("b", "a", "refused"), ("a", "b", "unparsed")], model=["m"] * 3))
     assert found.judges[0].statuses == {"ok": 1, "refused": 1, "unparsed": 1}
-    assert found.warnings == ("only 1 of 3 requests to m gave a readable answer",)
+    assert found.warnings == ("m gave a readable answer to only 1 of 3 requests",)
 
 
 def test_how_often_the_longer_sample_wins_leaves_ties_and_equal_lengths_out():

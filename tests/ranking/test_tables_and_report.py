@@ -7,7 +7,16 @@ import pyarrow as pa
 import pytest
 
 from pipeline.domain import Counts
-from pipeline.ranking import Ranking, RankingOptions, breakdowns, diagnose, diagnostics_table, rank, rankings_table
+from pipeline.ranking import (
+    Ranking,
+    RankingOptions,
+    breakdowns,
+    diagnose,
+    diagnostics_table,
+    panel,
+    rank,
+    rankings_table,
+)
 from pipeline.ranking.report import report_html
 from pipeline.ranking.tables import DIAGNOSTICS, RANKINGS
 from tests.ranking.studies import a_study, a_table
@@ -29,7 +38,13 @@ def a_rich_study() -> pa.Table:
 
 def a_page(table: pa.Table, options: RankingOptions | None = None, **more: object) -> str:
     return report_html(
-        table, rank(table, options), diagnose(table), experiment="essays & <more>", parts=breakdowns(table), **more
+        table,
+        rank(table, options),
+        diagnose(table),
+        experiment="essays & <more>",
+        parts=breakdowns(table),
+        panel=panel(table),
+        **more,
     )
 
 
@@ -46,7 +61,7 @@ class Reader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
-        if tag != "meta":
+        if tag not in {"meta", "wbr"}:
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
@@ -94,13 +109,47 @@ def test_every_column_is_described():
 def test_the_page_is_well_formed_and_holds_every_section():
     reader = Reader(a_page(a_rich_study(), provenance={"pairlog": "9.9"}))
     assert reader.open == []
-    titles = re.findall(r"<h2>(.*?)</h2>", a_page(a_rich_study()))
-    assert titles == [
-        "Ranking", "Who beat whom", "Judges", "Do the judges agree?", "Part by part", "Does one scale fit?",
-        "What the first place hangs on", "Tokens", "Where every request went", "What was left out, and why",
-        "How this page was made",
+    titles = re.findall(r"<h2 id=\"([^\"]*)\">(.*?)</h2>", a_page(a_rich_study()))
+    assert [title for _, title in titles] == [
+        "Ranking", "Who beat whom", "Judges", "Do the judges agree?", "The judges as one panel", "Part by part",
+        "Does one scale fit?", "What the first place hangs on", "Tokens", "Where every request went",
+        "What was left out, and why", "How this page was made", "Words on this page",
     ]  # fmt: skip
+    links = [found["href"] for tag, found in reader.tags if tag == "a"]
+    assert links == [f"#{name}" for name, _ in titles]
     assert "9.9" in reader.text
+
+
+def test_the_headline_says_who_is_best_and_how_sure_that_is():
+    sure = a_page(a_study(4, repeats=400, seed=1))
+    assert "<h1>c00 is best: every other contestant is proven weaker.</h1>" in sure
+    open_ = a_page(a_study(4, seed=1))
+    assert re.search(r"<h1>c0\d comes first, but c0\d(, c0\d)* and c0\d cannot be told apart from it.</h1>", open_)
+
+
+def test_the_headline_of_an_unfinished_study_says_so():
+    counts = {"run-1": Counts(planned=30, ok=12, unparsed=1)}
+    page = a_page(a_study(4, seed=1), conservation=counts)
+    assert "<title>essays &amp; &lt;more&gt;: ranking and judges (provisional)</title>" in page
+    assert "<b>Provisional.</b> 13 of 30 requests have ended." in page
+    assert "<h1>So far, c0" in page
+    assert "So far, there is no ranking: " in a_page(a_table([]), conservation=counts)
+    assert "rovisional" not in a_page(a_study(4, seed=1), conservation={"run-1": Counts(planned=12, ok=12)})
+
+
+def test_the_page_says_whether_the_judges_can_be_trusted():
+    page = a_page(a_study(12, judges={"one": 1.5, "two": 1.5}, seed=1))
+    assert "All of them favour the first place." in page
+    one_way = a_table([("a", "b", "first"), ("b", "c", "first"), ("c", "a", "first")])
+    assert "No pair was judged in both orders" in a_page(one_way)
+
+
+def test_a_matrix_of_many_is_shown_by_colour_and_of_very_many_in_part():
+    names = [f"n{at}" for at in range(90)]
+    ring = [(names[at], names[(at + 1) % 90], won) for at in range(90) for won in ("first", "second")]
+    page = a_page(a_table(ring))
+    assert '<table class="matrix dense">' in page
+    assert "The first 70 of 90 contestants are shown." in page
 
 
 def test_whatever_a_judge_or_a_sample_says_is_text():
@@ -117,7 +166,8 @@ def test_the_page_asks_for_nothing_and_runs_nothing():
     reader = Reader(a_page(a_rich_study()))
     for tag, attributes in reader.tags:
         assert tag not in {"script", "link", "iframe", "object", "img"}
-        assert not {"src", "href", "srcset"} & set(attributes)
+        assert not {"src", "srcset"} & set(attributes)
+        assert (attributes.get("href") or "#").startswith("#")
         assert not any(name.startswith("on") for name in attributes)
     assert not re.search(r"url\(|@import", a_page(a_study(4)))
     policies = [found["content"] for tag, found in reader.tags if tag == "meta" and "http-equiv" in found]
@@ -138,13 +188,13 @@ def test_the_books_are_those_of_the_log_where_they_are_given():
     page = a_page(a_study(4), conservation={"run-1": Counts(planned=30, ok=24, expired=4)})
     row = re.search(r'<th scope="row">run-1</th>(.*?)</tr>', page)
     assert row is not None
-    assert re.findall(r"<td>(.*?)</td>", row[1]) == ["30", "24", "0", "0", "0", "0", "4", "0", "0", "2"]
+    assert re.findall(r"<td>(.*?)</td>", row[1]) == ["30", "24", "4", "2"]
 
 
 @pytest.mark.parametrize("rows", [[], [("a", "b", "unparsed")], [("a", "b", "tie")], [("a", "a", "first")]])
 def test_a_study_without_a_ranking_still_has_a_page(rows):
     page = a_page(a_table(rows))
-    assert "There is no ranking: " in page
+    assert "<h1>There is no ranking: " in page
     assert Reader(page).open == []
 
 

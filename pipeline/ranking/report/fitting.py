@@ -1,13 +1,13 @@
 """How well one scale explains the results, and what the first place hangs on."""
 
 from pipeline.ranking.findings import Diagnostics, Influence
-from pipeline.ranking.report.markup import Html, element, number, percent, section, table, whole
+from pipeline.ranking.report.markup import Section, element, number, part, percent, section, table, whole
 from pipeline.ranking.report.plots import scatter
 
 _SHOWN = 10
 
 
-def residuals_section(found: Diagnostics) -> Html:
+def residuals_section(found: Diagnostics) -> Section:
     """Return expected against seen results, and the pairs that fit worst."""
     points = [(step.expected, step.observed, step.comparisons) for step in found.calibration]
     plot = scatter(
@@ -21,14 +21,18 @@ def residuals_section(found: Diagnostics) -> Html:
         for one in found.residuals[:_SHOWN]
     ]  # fmt: skip
     head = ["contestants", "comparisons", "seen", "expected", "deviation"]
-    worst = table(head, rows, caption="Pairs that the scores explain worst (share of the first named; standard errors)")
+    worst = part(
+        "What the scores explain worst",
+        table(head, rows, caption="Pairs of contestants that the scores explain worst"),
+        note="Shares are those of the first named; the deviation is in standard errors: a few beyond 2 are usual.",
+    )
     note = (
         "If one scale explains the results, the stronger side wins as often as expected: dots lie on the dashed line."
     )
     return section("Does one scale fit?", plot, worst, note=note)
 
 
-def influence_section(held: Influence) -> Html:
+def influence_section(held: Influence) -> Section:
     """Return how few comparisons hold the leader up, and which."""
     if held.needed is None:
         said = (
@@ -41,7 +45,14 @@ def influence_section(held: Influence) -> Html:
         f"Without {whole(held.needed)} of the {whole(held.comparisons)} comparisons ({percent(share, 2)}) "
         f"{held.leader} would no longer be first; {held.challenger} is closest."
     )
-    rows = [[one.pair, one.judge, one.first, one.second, one.winner or "tie"] for one in held.rows[:_SHOWN]]
-    head = ["pair", "judge", "first", "second", "winner"]
+    samples = any((one.first, one.second) != (one.first_sample, one.second_sample) for one in held.rows)
+    rows = [
+        [
+            one.winner or "tie", *([one.first_sample, one.second_sample] if samples else [one.first, one.second]),
+            one.judge,
+        ]
+        for one in held.rows[:_SHOWN]
+    ]  # fmt: skip
+    head = ["winner", "shown first", "shown second", "judge"]
     made = table(head, rows, caption="The comparisons that matter most", kind="words")
-    return section("What the first place hangs on", element("p", said), made)
+    return section("What the first place hangs on", element("p", said), part("The comparisons that matter most", made))

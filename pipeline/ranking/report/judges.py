@@ -3,13 +3,76 @@
 from collections.abc import Sequence
 
 from pipeline.ranking.findings import Diagnostics, JudgeFindings
-from pipeline.ranking.report.markup import Html, element, number, numbered, percent, section, table, whole
+from pipeline.ranking.report.markup import (
+    Html,
+    Section,
+    element,
+    named,
+    number,
+    numbered,
+    part,
+    percent,
+    section,
+    table,
+    whole,
+)
 from pipeline.ranking.report.plots import Scale, ends, interval, scale_for, shaded
 
 _WIDEST_BIAS = 3.0
+_DOUBT = 0.05
+_ALPHA = "α\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"
+_DEGREES = (
+    (0.8, "agree closely"),
+    (0.6, "agree well"),
+    (0.4, "agree moderately"),
+    (0.2, "agree little"),
+    (-2.0, "hardly agree"),
+)
 
 
-def judges_section(found: Diagnostics) -> Html:
+def trust(found: Diagnostics) -> str:
+    """Return in a sentence or two whether the judges can be trusted."""
+    known = [judge for judge in found.judges if judge.position is not None and judge.consistency is not None]
+    if not found.judges:
+        return ""
+    if not known:
+        return "No pair was judged in both orders, so nothing is known about the judges’ liking for a place."
+    said = [_steady(known), *_leaning(known)]
+    every = found.alpha
+    if every is not None and every.alpha is not None:
+        degree = next(word for least, word in _DEGREES if every.alpha >= least)
+        said.append(f"The {every.judges} judges {degree} with one another ({_ALPHA}{number(every.alpha)}).")
+    return " ".join(said)
+
+
+def _steady(judges: Sequence[JudgeFindings]) -> str:
+    kept = sum(judge.consistency.share * judge.consistency.count for judge in judges if judge.consistency)
+    pairs = sum(judge.consistency.count for judge in judges if judge.consistency)
+    who = "The judge" if len({judge.judge for judge in judges}) == 1 else "The judges"
+    return f"{who} kept {percent(kept / pairs)} of the winners when the two samples changed places."
+
+
+def _leaning(judges: Sequence[JudgeFindings]) -> list[str]:
+    """Return who likes a place so much that chance does not explain it."""
+    said = []
+    for place in ("first", "second"):
+        who = sorted(
+            {
+                judge.judge
+                for judge in judges
+                if (bias := judge.position) is not None
+                and bias.p_value < _DOUBT
+                and (bias.to_first > bias.to_second) == (place == "first")
+            }
+        )
+        if len(who) == len({judge.judge for judge in judges}):
+            return [f"It favours the {place} place." if len(who) == 1 else f"All of them favour the {place} place."]
+        if who:
+            said.append(f"{named(who)} {'favours' if len(who) == 1 else 'favour'} the {place} place.")
+    return said or ["No liking for a place is seen."]
+
+
+def judges_section(found: Diagnostics) -> Section:
     """Return each judge's rates, consistency and bias."""
     children = [_rates(found.judges)]
     children += _consistency(found.judges)
@@ -20,7 +83,7 @@ def judges_section(found: Diagnostics) -> Html:
     return section("Judges", *children)
 
 
-def agreement_section(found: Diagnostics) -> Html:
+def agreement_section(found: Diagnostics) -> Section:
     """Return the heat map of agreement beyond chance, and alpha for all."""
     names = sorted({name for two in found.agreements for name in (two.one, two.other)})
     values = {(two.one, two.other): two for two in found.agreements}
@@ -36,7 +99,8 @@ def agreement_section(found: Diagnostics) -> Html:
                 label = f"{number(two.kappa)} ({percent(two.raw)})"
                 cells.append(shaded(label, two.kappa, title=about))
         rows.append(cells)
-    children = [table(["", *numbered(names)], rows, caption="Cohen’s κ (raw agreement)", kind="matrix")]
+    made = table(["κ (raw agreement)", *numbered(names)], rows, caption="Cohen’s κ (raw agreement)", kind="matrix")
+    children = [made]
     every = found.alpha
     if every is not None:
         said = (
@@ -52,30 +116,33 @@ def agreement_section(found: Diagnostics) -> Html:
     return section("Do the judges agree?", *children, note=note)
 
 
-def _name(found: JudgeFindings) -> str:
-    return f"{found.judge} · {found.template}" if found.template else found.judge
+def _names(judges: Sequence[JudgeFindings]) -> list[str]:
+    """Return what each finding is about: the judge, and the template where there are several."""
+    several = len({found.template for found in judges}) > 1
+    return [f"{found.judge} · {found.template}" if several else found.judge for found in judges]
 
 
 def _rates(judges: Sequence[JudgeFindings]) -> Html:
     statuses = sorted({status for found in judges for status in found.statuses}, key=lambda name: (name != "ok", name))
     rows = []
-    for found in judges:
+    for name, found in zip(_names(judges), judges, strict=True):
         answered = found.first_wins + found.second_wins + found.ties
         shares = [percent(found.statuses.get(status, 0) / found.rows, 1) for status in statuses]
-        rows.append([_name(found), whole(found.rows), *shares, percent(found.ties / answered if answered else None, 1)])
-    return table(["judge · template", "rows", *statuses, "ties"], rows, caption="How the requests ended")
+        rows.append([name, whole(found.rows), *shares, percent(found.ties / answered if answered else None, 1)])
+    made = table(["judge", "rows", *statuses, "ties"], rows, caption="How the requests ended")
+    return part("How the requests ended", made, note="Ties are counted among the answers that could be read.")
 
 
 def _consistency(judges: Sequence[JudgeFindings]) -> list[Html]:
     scale = Scale(low=0.0, high=1.0)
     rows = [
         [
-            _name(found),
+            name,
             interval(scale, kept.share, kept.low, kept.high, mark=0.5),
             percent(kept.share, 1),
             whole(kept.count),
         ]
-        for found in judges
+        for name, found in zip(_names(judges), judges, strict=True)
         if (kept := found.consistency) is not None
     ]
     if not rows:
@@ -84,18 +151,19 @@ def _consistency(judges: Sequence[JudgeFindings]) -> list[Html]:
                 "p", "No pair was judged in both orders: consistency and position bias are not known.", class_="note"
             )
         ]
-    head = ["judge · template", ends(scale, title="same winner"), "share", "pairs"]
-    return [element("h3", "Same winner when the order is turned"), table(head, rows, caption="Reverse consistency")]
+    head = ["judge", ends(scale, title="same winner", share=True), "share", "pairs"]
+    return [part("Same winner when the order is turned", table(head, rows, caption="Reverse consistency"))]
 
 
 def _position(judges: Sequence[JudgeFindings]) -> list[Html]:
-    known = [(found, bias) for found in judges if (bias := found.position) is not None]
+    every = zip(_names(judges), judges, strict=True)
+    known = [(name, bias) for name, found in every if (bias := found.position) is not None]
     if not known:
         return []
     values = [value for _, bias in known for value in (bias.bias, bias.low, bias.high) if value is not None]
     scale = scale_for([max(min(value, _WIDEST_BIAS), -_WIDEST_BIAS) for value in values], include=(-0.5, 0.5))
     rows = []
-    for found, bias in known:
+    for name, bias in known:
         leaning = 0 if bias.to_first == bias.to_second else (1 if bias.to_first > bias.to_second else -1)
         value = bias.bias if bias.bias is not None else leaning * _WIDEST_BIAS
         low = bias.low if bias.low is not None else -_WIDEST_BIAS
@@ -103,33 +171,37 @@ def _position(judges: Sequence[JudgeFindings]) -> list[Html]:
         chance = "< 0.0001" if bias.p_value < 1e-4 else f"{bias.p_value:.4f}"
         plot = interval(scale, value, low, high, mark=0.0)
         shown = number(bias.bias) if bias.bias is not None else ("∞" if leaning > 0 else "\N{MINUS SIGN}∞")
-        rows.append([_name(found), plot, shown, whole(bias.to_first), whole(bias.to_second), chance])
-    head = ["judge · template", ends(scale, title="second ← → first"), "log-odds", "to first", "to second", "p"]
+        rows.append([name, plot, shown, whole(bias.to_first), whole(bias.to_second), chance])
+    head = ["judge", ends(scale, title="second ← → first"), "size", "to first", "to second", "p"]
     note = (
         "Only pairs whose winner changed with the order tell a liking for a place from quality; "
         "p is the exact sign test on them."
     )
     made = table(head, rows, caption="Position bias", minor={3, 4})
-    return [element("h3", "Liking for the first or the second place"), element("p", note, class_="note"), made]
+    return [part("Liking for the first or the second place", made, note=note)]
 
 
 def _length(judges: Sequence[JudgeFindings]) -> list[Html]:
     scale = Scale(low=0.0, high=1.0)
     rows = [
         [
-            _name(found),
+            name,
             interval(scale, longer.share, longer.low, longer.high, mark=0.5),
             percent(longer.share, 1),
             whole(longer.count),
         ]
-        for found in judges
+        for name, found in zip(_names(judges), judges, strict=True)
         if (longer := found.longer_wins) is not None
     ]
     if not rows:
         return []
     note = "Longer samples may also be better ones: this share shows a habit, not a fault."
-    made = table(["judge · template", ends(scale, title="longer won"), "share", "comparisons"], rows, caption="Length")
-    return [element("h3", "How often the longer sample wins"), element("p", note, class_="note"), made]
+    made = table(
+        ["judge", ends(scale, title="longer won", share=True), "share", "comparisons"],
+        rows,
+        caption="Length",
+    )
+    return [part("How often the longer sample wins", made, note=note)]
 
 
 def _own(found: Diagnostics) -> list[Html]:
@@ -146,7 +218,7 @@ def _own(found: Diagnostics) -> list[Html]:
     head = ["judge", "maker", "own win", "as others judge", "difference", "comparisons"]
     note = "How often contestants of the judge’s own maker win, beside what other makers’ judges say of the same pairs."
     made = table(head, rows, caption="Self-preference")
-    return [element("h3", "Liking for one’s own"), element("p", note, class_="note"), made]
+    return [part("Liking for one’s own", made, note=note)]
 
 
 def _cycles(found: Diagnostics) -> list[Html]:
@@ -159,4 +231,4 @@ def _cycles(found: Diagnostics) -> list[Html]:
         "Threes in which A beats B, B beats C and C beats A. Coin flips would make circles of a quarter of all threes."
     )
     made = table(["judge", "rate", "circles", "decided threes"], rows, caption="Circles")
-    return [element("h3", "Circles"), element("p", note, class_="note"), made]
+    return [part("Circles", made, note=note)]

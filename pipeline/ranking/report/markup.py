@@ -3,7 +3,7 @@
 import html
 from collections.abc import Container, Iterable, Sequence
 
-_VOID = frozenset({"meta", "br"})
+_VOID = frozenset({"meta", "wbr"})
 
 
 class Html(str):
@@ -28,10 +28,29 @@ def joined(children: Iterable[str]) -> Html:
     return Html("".join(child if isinstance(child, Html) else html.escape(child, quote=False) for child in children))
 
 
-def section(title: str, *children: str, note: str = "") -> Html:
-    """Return a section with its heading and an explaining sentence."""
+class Section(Html):
+    """A part of a page that knows its heading."""
+
+    heading: str
+
+
+def section(title: str, *children: str, note: str = "") -> Section:
+    """Return a section with its heading and an explaining sentence; the page's contents point to it."""
     explained = [element("p", note, class_="note")] if note else []
-    return element("section", element("h2", title), *explained, *children)
+    made = Section(element("section", element("h2", title, id=anchor(title)), *explained, *children))
+    made.heading = title
+    return made
+
+
+def anchor(title: str) -> str:
+    """Return the name by which the section of this title is pointed at."""
+    return "-".join("".join(letter if letter.isalnum() else " " for letter in title.lower()).split())
+
+
+def part(title: str, *children: str, note: str = "") -> Html:
+    """Return a smaller heading with what belongs to it."""
+    explained = [element("p", note, class_="note")] if note else []
+    return joined([element("h3", title), *explained, *children])
 
 
 def table(
@@ -45,14 +64,17 @@ def table(
 ) -> Html:
     """Return a table that scrolls sideways where the page is narrow; the first cell of a row is its heading.
 
-    A line is drawn above the rows numbered in `edges`; columns numbered in `minor` are hidden on a phone.
+    The caption is for readers who cannot see the heading above. A line is drawn above the rows numbered in `edges`;
+    columns numbered in `minor` are hidden on a phone.
     """
-    titles = [element("th", title, scope="col", **_minor(minor=at in minor)) for at, title in enumerate(head)]
+    titles = [
+        element("th", breakable(title), scope="col", **_minor(minor=at in minor)) for at, title in enumerate(head)
+    ]
     lines = []
     for place, row in enumerate(rows):
         cells = [_cell(cell, minor=at in minor) for at, cell in enumerate(row) if at]
         edge = {"class_": "edge"} if place in edges else {}
-        lines.append(element("tr", element("th", row[0], scope="row"), *cells, **edge))
+        lines.append(element("tr", element("th", breakable(row[0]), scope="row"), *cells, **edge))
     inner = element(
         "table",
         element("caption", caption),
@@ -61,6 +83,14 @@ def table(
         class_=kind,
     )
     return element("div", inner, class_="scroll", tabindex="0", role="region", aria_label=caption)
+
+
+def breakable(text: str) -> Html:
+    """Return the text with places where a long name may go on in the next line: after slashes and double hyphens."""
+    if isinstance(text, Html):
+        return text
+    pieces = text.replace("--", "--\0").replace("/", "/\0").split("\0")
+    return Html(element("wbr").join(html.escape(piece, quote=False) for piece in pieces))
 
 
 def _cell(value: str, *, minor: bool) -> Html:
@@ -89,6 +119,19 @@ def number(value: float | None, digits: int = 2) -> str:
 def percent(value: float | None, digits: int = 0) -> str:
     """Return a share in percent."""
     return "–" if value is None else f"{value * 100:.{digits}f} %"
+
+
+def named(names: Sequence[str], *, most: int = 5) -> str:
+    """Return the names as one reads them aloud: a, b and c; the first few if they are many."""
+    shown = list(names[:most])
+    if len(names) > most:
+        shown.append(f"{whole(len(names) - most)} more")
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """Return the count with its noun."""
+    return f"{whole(count)} {one if count == 1 else many or one + 's'}"
 
 
 def whole(value: int) -> str:

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from pipeline.ranking.report.markup import Html, element, number
+from pipeline.ranking.report.markup import Html, element, number, percent
 
 _BLUE, _ORANGE = (0, 114, 178), (213, 94, 0)  # Okabe and Ito: told apart by colour-blind readers
+_STRONG = 0.65  # from here on white letters are read better
 
 
 class Scale(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,24 +43,19 @@ def interval(scale: Scale, value: float, low: float, high: float, *, mark: float
     return element("td", element("div", *parts, class_="plot", role="img", aria_label=label), class_="wide")
 
 
-def ends(scale: Scale, *, title: str) -> Html:
+def ends(scale: Scale, *, title: str, share: bool = False) -> Html:
     """Return a column heading that tells where the scale begins and ends."""
-    return element(
-        "span",
-        element("span", number(scale.low, 1)),
-        element("span", title),
-        element("span", number(scale.high, 1)),
-        class_="ends",
-    )
+    low, high = (percent(end) if share else number(end, 1) for end in (scale.low, scale.high))
+    return element("span", element("span", low), element("span", title), element("span", high), class_="ends")
 
 
 def shaded(text: str, strength: float, *, title: str = "") -> Html:
-    """Return a cell tinted from orange (-1) over white (0) to blue (1)."""
-    base = _BLUE if strength >= 0 else _ORANGE
+    """Return a cell tinted from orange (-1) over none (0) to blue (1); the tint lies over paper and night alike."""
     share = min(abs(strength), 1.0)
-    red, green, blue = (round(255 + (channel - 255) * share) for channel in base)
-    ink = "#fff" if share > 0.7 else "#111"
-    return element("td", text, class_="tint", style=f"background:rgb({red},{green},{blue});color:{ink}", title=title)
+    red, green, blue = _BLUE if strength >= 0 else _ORANGE
+    shade = {"class_": "strong"} if share > _STRONG else {}
+    hint = {"title": title} if title else {}
+    return element("td", text, style=f"background:rgba({red},{green},{blue},{share:.2f})", **shade, **hint)
 
 
 def scatter(points: Sequence[tuple[float, float, int]], *, label: str, across: str, up: str) -> Html:

@@ -7,21 +7,26 @@ import pyarrow.compute as pc
 
 from pipeline.domain import STATUSES, Counts
 from pipeline.ranking.columns import judge_labels
-from pipeline.ranking.report.markup import Html, element, section, table, whole
+from pipeline.ranking.report.markup import Html, Section, element, part, section, table, whole
 
 _TOKENS = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
+_ALWAYS = frozenset({"planned", "ok", "open"})
 _EXAMPLES = 5
 _LONGEST = 600
 
 
-def conservation_section(counts: Mapping[str, Counts]) -> Html:
+def conservation_section(counts: Mapping[str, Counts]) -> Section:
     """Return how the requests of each run ended; every row adds up to what was planned."""
     total = sum(counts.values(), Counts())
+    shown = [name for name, value in total.as_dict().items() if value or name in _ALWAYS]
     rows = [
-        [name, *(whole(value) for value in one.as_dict().values())] for name, one in [*counts.items(), ("all", total)]
+        [name, *(whole(one.as_dict()[column]) for column in shown)] for name, one in [*counts.items(), ("all", total)]
     ]
-    head = ["run", *total.as_dict()]
-    note = "Every planned request is accounted for: planned is the sum of the other columns."
+    head = ["run", *shown]
+    note = (
+        "Every planned request is accounted for: planned is the sum of the other columns; those with nothing but zeros "
+        "are left out."
+    )
     made = table(head, rows, caption="Conservation", edges={len(rows) - 1})
     return section("Where every request went", made, note=note)
 
@@ -39,7 +44,7 @@ def counts_of(comparisons: pa.Table) -> dict[str, Counts]:
     }
 
 
-def excluded_section(comparisons: pa.Table, excluded: Mapping[str, int]) -> Html:
+def excluded_section(comparisons: pa.Table, excluded: Mapping[str, int]) -> Section:
     """Return what did not count, the reasons, and a few of the answers that could not be read."""
     children: list[Html] = []
     if not excluded:
@@ -52,7 +57,7 @@ def excluded_section(comparisons: pa.Table, excluded: Mapping[str, int]) -> Html
     return section("What was left out, and why", *children, note=note)
 
 
-def tokens_section(comparisons: pa.Table) -> Html | None:
+def tokens_section(comparisons: pa.Table) -> Section | None:
     """Return the tokens by judge; None where the table has none."""
     names = [name for name in _TOKENS if name in comparisons.column_names]
     if not names or all(comparisons[name].null_count == len(comparisons) for name in names):
@@ -70,7 +75,7 @@ def tokens_section(comparisons: pa.Table) -> Html | None:
     return section("Tokens", table(head, rows, caption="Tokens by judge"), note=note)
 
 
-def provenance_section(made: Mapping[str, str]) -> Html:
+def provenance_section(made: Mapping[str, str]) -> Section:
     """Return versions, seeds and digests."""
     rows = [[name, value] for name, value in made.items()]
     return section(
@@ -92,7 +97,7 @@ def _reasons(comparisons: pa.Table) -> list[Html]:
             [("count_all", "descending"), ("status", "ascending"), ("reason", "ascending")]
         ).to_pylist()[:20]
     ]
-    return [table(["status", "reason", "rows"], rows, caption="Reasons", kind="words")]
+    return [part("The reasons given", table(["status", "reason", "rows"], rows, caption="Reasons", kind="words"))]
 
 
 def _unread(comparisons: pa.Table) -> list[Html]:
@@ -104,4 +109,4 @@ def _unread(comparisons: pa.Table) -> list[Html]:
     if not texts:
         return []
     shown = [element("pre", text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …") for text in texts]
-    return [element("h3", "Answers that could not be read"), *shown]
+    return [part("Answers that could not be read", *shown)]

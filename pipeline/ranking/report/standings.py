@@ -4,67 +4,84 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipeline.ranking.breakdowns import Part
 from pipeline.ranking.columns import Comparisons, Floats
-from pipeline.ranking.connectivity import listed
-from pipeline.ranking.report.markup import Html, element, number, numbered, percent, section, table, whole
+from pipeline.ranking.report.document import facts
+from pipeline.ranking.report.markup import (
+    Html,
+    Section,
+    element,
+    named,
+    number,
+    numbered,
+    part,
+    percent,
+    plural,
+    section,
+    table,
+    whole,
+)
 from pipeline.ranking.report.plots import Scale, ends, interval, scale_for, shaded
 from pipeline.ranking.values import Ranking, Standing, Unrankable
 
 _SHOWN = 100
-_MATRIX = 25
+_WITH_NUMBERS = 25
+_MATRIX = 70
 _CLUSTERS = {
-    "pair": "; they allow the comparisons of a pair to depend on one another",
-    "group": "; they allow the comparisons of a group of samples to depend on one another",
-    "row": " that take every comparison as independent of the others",
+    "pair": "They allow the comparisons of a pair to depend on one another.",
+    "group": "They allow the comparisons of a group of samples to depend on one another.",
+    "row": "They take every comparison as independent of the others.",
 }
 _METHODS = {
-    "bradley-terry": "Bradley-Terry scores in log-odds around a mean of zero; a lead of 1.1 wins three of four",
-    "elo": "Elo ratings, averaged over random orders of the comparisons",
-    "win-rate": "win rates, a tie counting half",
+    "bradley-terry": (
+        "A score says how strong a contestant is: whoever leads by 1.1 wins three comparisons of four, "
+        "by 2.2 nine of ten"
+    ),
+    "elo": "Elo ratings, averaged over random orders of the comparisons: whoever leads by 191 wins three of four",
+    "win-rate": "The share of comparisons won, a tie counting half",
 }
 
 
-def answer(result: Ranking | Unrankable) -> str:
-    """Return the page's first sentence."""
+def verdict(result: Ranking | Unrankable, *, unfinished: bool) -> str:
+    """Return the page's headline."""
+    so_far = "So far, " if unfinished else ""
     if isinstance(result, Unrankable):
-        return f"There is no ranking: {result.reason}."
+        return f"{so_far or 'T'}{'t' if so_far else ''}here is no ranking: {result.reason}."
     first, best = result.standings[0], result.tiers[0]
-    if len(best) == 1:
-        return f"{first.contestant} is best; every other contestant is proven weaker."
     rest = [name for name in best if name != first.contestant]
-    verb = "cannot be told apart from it" if len(rest) > 1 else "cannot be told apart from it either way"
-    return f"{first.contestant} comes first, but {listed(rest)} {verb}."
+    if not rest:
+        return f"{so_far}{first.contestant} is best: every other contestant is proven weaker."
+    return f"{so_far}{first.contestant} comes first, but {named(rest)} cannot be told apart from it."
 
 
-def facts(result: Ranking) -> Html:
-    """Return the few numbers that describe the whole study."""
+def numbers(result: Ranking) -> Html:
+    """Return the few numbers that describe the whole study, each in words."""
+    left = sum(result.excluded.values())
     shown = [
-        (whole(len(result.standings)), "contestants"),
-        (whole(result.comparisons), "comparisons counted"),
-        (whole(sum(result.excluded.values())), "rows left out"),
-        (whole(len(result.tiers)), "tiers"),
-        (number(result.reliability), "reliability"),
-        (number(result.separation, 1), "separation index"),
+        (whole(len(result.standings)), f"contestants, in {plural(len(result.tiers), 'tier')} that can be told apart"),
+        (whole(result.comparisons), f"comparisons counted; {whole(left)} left out"),
     ]
-    return element(
-        "ul", *(element("li", element("b", big), element("span", small)) for big, small in shown), class_="facts"
-    )
+    if result.reliability is not None and result.separation is not None:
+        shown += [
+            (percent(result.reliability), "of the spread of the scores is real, the rest is chance (reliability)"),
+            (number(result.separation, 1), "times as wide as their error is that real spread (separation)"),
+        ]
+    return facts(shown)
 
 
-def standings(result: Ranking) -> Html:
+def standings(result: Ranking) -> Section:
     """Return the ranking with its intervals."""
     shown = result.standings[:_SHOWN]
     scale = scale_for([value for one in shown for value in (one.low, one.high, one.score)])
     middle = {"bradley-terry": 0.0, "elo": 1000.0, "win-rate": 0.5}[result.options.method]
-    head = ["contestant", "rank", "places", ends(scale, title="score"), "score", "win rate", "won", "lost", "tied"]
+    rank = element("span", "#", title="rank")
+    head = ["contestant", rank, "places", ends(scale, title="score"), "score", "win rate", "won", "lost", "tied"]
     left = len(result.standings) - len(shown)
-    more = [element("p", f"{left} more are in the rankings table.", class_="note")] if left else []
+    more = [element("p", f"{whole(left)} more are in the rankings table.", class_="note")] if left else []
+    sure = f"{result.options.confidence:.0%}".replace("%", " %")
     note = (
-        f"{_METHODS[result.options.method]}. Bars are {result.options.confidence:.0%} intervals"
-        f"{_CLUSTERS[result.cluster_kind]}. “Places” are those the data leave open, "
-        "corrected for all the contestants looked at. A line between rows begins a new tier: whoever stands below "
-        "it is proven weaker than the best above it."
+        f"{_METHODS[result.options.method]}. Bars are {sure} intervals. {_CLUSTERS[result.cluster_kind]} “Places” are "
+        "those the data leave open. A heavy line begins a new tier: whoever stands below it is proven weaker than the "
+        "best above it."
     )
     tiers = [one.tier for one in shown]
     made = table(
@@ -99,24 +116,34 @@ def _effects(result: Ranking) -> list[Html]:
     if not result.effects:
         return []
     rows = [[one.name, number(one.value), f"{number(one.low)} to {number(one.high)}"] for one in result.effects]
-    return [table(["effect", "log-odds", "interval"], rows, caption="What else the model holds, besides the scores")]
+    note = "On the scale of the scores; the scores above are what is left once these are taken off."
+    made = table(["effect", "size", "interval"], rows, caption="Effects in the model besides the scores")
+    return [part("What else the model holds", made, note=note)]
 
 
-def matrix(data: Comparisons, result: Ranking) -> Html:
-    """Return who beat whom how often, best first."""
+def matrix(data: Comparisons, result: Ranking) -> Section:
+    """Return who beat whom how often, best first; many contestants are shown by colour alone."""
     names = [one.contestant for one in result.standings[:_MATRIX]]
+    dense = len(names) > _WITH_NUMBERS
     won, count = _duels(data, names)
     rows = [
         [
             f"{one + 1}. {name}",
-            *(_duel(name, names[other], won[one, other], count[one, other]) for other in range(len(names))),
+            *(
+                _duel(name, names[other], won[one, other], count[one, other], dense=dense)
+                for other in range(len(names))
+            ),
         ]
         for one, name in enumerate(names)
     ]
-    note = "Percent of comparisons that the row won against the column, ties counting half; a dot where they never met."
     size = len(data.contestants)
-    caption = "Win matrix" if size <= _MATRIX else f"Win matrix of the first {_MATRIX} of {size}"
-    return section("Who beat whom", table(["", *numbered(names)], rows, caption=caption, kind="matrix"), note=note)
+    shown = f" The first {_MATRIX} of {whole(size)} contestants are shown." if size > _MATRIX else ""
+    cells = (
+        "Blue cells: the row won more often than the column; orange: less often" if dense else "Percent won by the row"
+    )
+    note = f"{cells}, a tie counting half. Empty on the diagonal; a dot where two never met.{shown}"
+    made = table(["", *numbered(names)], rows, caption="Win matrix", kind="matrix dense" if dense else "matrix")
+    return section("Who beat whom", made, note=note)
 
 
 def _duels(data: Comparisons, names: Sequence[str]) -> tuple[Floats, Floats]:
@@ -134,25 +161,9 @@ def _duels(data: Comparisons, names: Sequence[str]) -> tuple[Floats, Floats]:
     return won, count + count.T
 
 
-def _duel(one: str, other: str, won: float, count: float) -> Html:
+def _duel(one: str, other: str, won: float, count: float, *, dense: bool) -> Html:
     if one == other or not count:
         return shaded("" if one == other else "·", 0.0)
     share = won / count
-    return shaded(f"{share * 100:.0f}", share * 2 - 1, title=f"{one} against {other}: {won:g} of {count:g}")
-
-
-def parts_section(parts: Sequence[Part]) -> Html:
-    """Return how the ranking changes from judge to judge, template to template and so on."""
-    rows = []
-    for part in parts:
-        result = part.result
-        leader = result.standings[0].contestant if isinstance(result, Ranking) else result.reason
-        tau = number(part.tau)
-        rows.append([part.value or "(none)", part.dimension, whole(part.comparisons), tau, leader])
-    note = (
-        "Kendall’s τ tells how far the order of a part agrees with the order of the whole: 1 is the same order, 0 none."
-    )
-    made = table(
-        ["part", "by", "comparisons", "τ with the whole", "first place"], rows, caption="Each part ranked alone"
-    )
-    return section("Part by part", made, note=note)
+    shown = "" if dense else f"{share * 100:.0f}"
+    return shaded(shown, share * 2 - 1, title=f"{one} against {other}: {won:g} of {count:g}")
