@@ -4,7 +4,7 @@ What a person writes is in `experiment`, what happened is in `events`.
 """
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -17,9 +17,11 @@ Outcome = Literal["first", "second", "tie"]
 
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1, description="a number from 0 to 1")]
 
-Status = Literal["ok", "unparsed", "refused", "truncated", "errored", "expired", "missing", "cancelled"]
+Status = Literal[
+    "ok", "unparsed", "refused", "truncated", "errored", "expired", "missing", "cancelled", "inapplicable",
+]  # fmt: skip
 STATUSES: tuple[Status, ...] = (
-    "ok", "unparsed", "refused", "truncated", "errored", "expired", "missing", "cancelled",
+    "ok", "unparsed", "refused", "truncated", "errored", "expired", "missing", "cancelled", "inapplicable",
 )  # fmt: skip
 
 
@@ -86,6 +88,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
     requests: int
     share: float = 1.0
     seed: int = 0
+    options: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET  # Any: what the task's own keys hold, as JSON
 
     def digest(self) -> Digest:
         """Return the name of this configuration, part of every request id."""
@@ -175,6 +178,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     expired: int = 0
     missing: int = 0
     cancelled: int = 0
+    inapplicable: int = 0
 
     @property
     def ended(self) -> int:
@@ -190,8 +194,11 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
         return Counts(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
 
     def as_dict(self) -> dict[str, int]:
-        """Return the conservation row: planned, each status, open."""
-        return {**msgspec.structs.asdict(self), "open": self.open}
+        """Return the conservation row: planned, each status, open; `inapplicable` only where the judge said so."""
+        row = {**msgspec.structs.asdict(self), "open": self.open}
+        if not self.inapplicable:
+            del row["inapplicable"]
+        return row
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):

@@ -49,8 +49,10 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
 
 
 class RunPlanned(Event, frozen=True, kw_only=True, tag="run-planned"):
-    """The run's requests and slices are fixed.
+    """The run's requests are fixed, and the slices of those that can be asked at once.
 
+    There are more requests than these slices hold where later ones go on from the answers to earlier ones
+    (`TurnPlanned`).
     `asked` says what a person asked for: every run of the frozen experiment, or only slices named one by one.
     """
 
@@ -74,6 +76,16 @@ class BatchPlanned(Event, frozen=True, kw_only=True, tag="batch-planned"):
     send: int
     requests: int
     after: BatchId | None = None
+
+
+class TurnPlanned(Event, frozen=True, kw_only=True, tag="turn-planned"):
+    """Every request of the slice `after` has ended: what goes on from its answers is cut into these further slices.
+
+    Slices are numbered through: these follow on those that were there before.
+    """
+
+    after: int
+    segments: tuple[Segment, ...]
 
 
 class InputStored(Event, frozen=True, kw_only=True, tag="input-stored"):
@@ -219,6 +231,7 @@ class RemoteCleaned(Event, frozen=True, kw_only=True, tag="remote-cleaned"):
 
 AnyEvent = (
     RunPlanned
+    | TurnPlanned
     | BatchPlanned
     | InputStored
     | AttemptOpened

@@ -37,6 +37,9 @@ class Pairs(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return len(self.first)
 
 
+NO_PAIRS = Pairs(first=np.empty(0, np.int32), second=np.empty(0, np.int32))
+
+
 class _Groups(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The samples, group by group: where each group starts among the members and among the ranks."""
 

@@ -1,5 +1,6 @@
 """What is due: pure decisions on the state of a run. Nothing here reads a clock, a store or a network."""
 
+from collections import Counter
 from collections.abc import Container, Iterable
 from datetime import datetime, timedelta
 
@@ -116,7 +117,22 @@ def unasked(state: RunState) -> list[int]:
     if state.plan is None:
         return []
     asked = {batch.segment for batch in state.batches.values()}
-    return [index for index in range(len(state.plan.segments)) if index not in asked]
+    return [index for index in range(len(state.segments)) if index not in asked]
+
+
+def unfollowed(state: RunState) -> list[int]:
+    """Return the slices whose requests have all ended and that nothing goes on from yet, though something may."""
+    if state.plan is None or sum(segment.requests for segment in state.segments) == state.plan.requests:
+        return []
+    ended = Counter[int]()
+    for batch in state.batches.values():
+        ended[batch.segment] += batch.counts.ended if batch.phase == "published" else 0
+    followed = {turn.after for turn in state.turns}
+    return [
+        index
+        for index, segment in enumerate(state.segments)
+        if index not in followed and ended[index] == segment.requests
+    ]
 
 
 def first_batches(segments: Iterable[tuple[int, Segment]]) -> list[BatchPlanned]:
@@ -139,10 +155,13 @@ def next_batch(batch: BatchState, *, again: int, burns: bool) -> BatchPlanned:
     )
 
 
-def cut(sizes: NDArray[np.int64], limits: Limits, *, segments: int | None = None) -> tuple[Segment, ...]:
+def cut(
+    sizes: NDArray[np.int64], limits: Limits, *, segments: int | None = None, offset: int = 0
+) -> tuple[Segment, ...]:
     """Return the slices of a run: as few as the limits allow, or `segments` even ones that respect them too.
 
-    A line of size 0 is one that is never sent, because it is larger than any batch may be.
+    The first line stands at position `offset`. One of size 0 is never sent, because it is larger than any batch may be
+    or has nothing to go on from.
     """
     ends = np.cumsum(sizes)
     longest = limits.max_requests
@@ -154,7 +173,7 @@ def cut(sizes: NDArray[np.int64], limits: Limits, *, segments: int | None = None
         before = int(ends[start - 1]) if start else 0
         by_bytes = int(np.searchsorted(ends, before + limits.max_bytes, side="right"))
         stop = max(min(start + longest, by_bytes), start + 1)
-        made.append(Segment(start=start, requests=stop - start, bytes=int(ends[stop - 1]) - before))
+        made.append(Segment(start=offset + start, requests=stop - start, bytes=int(ends[stop - 1]) - before))
         start = stop
     return tuple(made)
 

@@ -68,7 +68,7 @@ def slices_of(state: RunState) -> list[Slice]:
             requests=segment.requests,
             batches=tuple(batches.get(index, ())),
         )
-        for index, segment in enumerate(state.plan.segments)
+        for index, segment in enumerate(state.segments)
     ]
 
 

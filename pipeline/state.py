@@ -28,8 +28,10 @@ from pipeline.events import (
     RemoteCleaned,
     RowsPublished,
     RunPlanned,
+    Segment,
     StatusChanged,
     Submitted,
+    TurnPlanned,
     Uncertain,
     Voided,
 )
@@ -98,10 +100,17 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
 
     run_id: RunId
     plan: RunPlanned | None = None
+    turns: tuple[TurnPlanned, ...] = ()
     batches: dict[BatchId, BatchState] = {}
     commits: int = 0
     epoch: int = 0
     stale: int = 0
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """Every slice of the run by its number: those of its plan, then those that went on from them."""
+        planned = self.plan.segments if self.plan else ()
+        return sum((turn.segments for turn in self.turns), planned)
 
     @property
     def counts(self) -> Counts:
@@ -116,18 +125,21 @@ def fold(state: RunState, commits: Iterable[Commit]) -> RunState:
     One from a writer that had lost its epoch changes nothing, but a batch that it names is not forgotten.
     """
     batches = dict(state.batches)
-    plan, number, epoch, stale = state.plan, state.commits, state.epoch, state.stale
+    plan, turns, number, epoch, stale = state.plan, state.turns, state.commits, state.epoch, state.stale
     for commit in commits:
         number += 1
-        stale += commit.epoch < epoch
-        apply = _note if commit.epoch < epoch else _apply
+        is_stale = commit.epoch < epoch
+        stale += is_stale
+        apply = _note if is_stale else _apply
         epoch = max(epoch, commit.epoch)
         for event in commit.events:
             if isinstance(event, RunPlanned):
                 plan = _asked_for(plan, event)
+            elif isinstance(event, TurnPlanned):
+                turns = turns if is_stale or event.after in (turn.after for turn in turns) else (*turns, event)
             else:
                 apply(batches, event, commit)
-    return replace(state, batches=batches, plan=plan, commits=number, epoch=epoch, stale=stale)
+    return replace(state, batches=batches, plan=plan, turns=turns, commits=number, epoch=epoch, stale=stale)
 
 
 def _asked_for(plan: RunPlanned | None, event: RunPlanned) -> RunPlanned:
@@ -168,7 +180,7 @@ def _apply(batches: dict[BatchId, BatchState], event: AnyEvent, commit: Commit) 
             for batch_id in batch_ids:
                 if batch_id in batches:
                     batches[batch_id] = _cancel_asked(batches[batch_id])
-        case RunPlanned():
+        case RunPlanned() | TurnPlanned():
             pass
         case RemoteCleaned(batch_id=batch_id):
             if batch_id in batches:

@@ -9,12 +9,12 @@ from pipeline.cli.studying import finish, submitted
 from pipeline.clock import Clock
 from pipeline.errors import ConfigError
 from pipeline.ids import ExperimentName
-from pipeline.operations.results import comparisons
+from pipeline.operations.results import table_of
 from pipeline.operations.worker import Worker
 from pipeline.ranking import RankingOptions, Unrankable, rank
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, SimulatorSettings
-from pipeline.storage import keys, open_store
+from pipeline.storage import open_store
 
 _NAME = ExperimentName("essays")
 
@@ -38,7 +38,7 @@ def show_demo(store: str, *, clock: Clock) -> int:
         with Worker(open_store(store), clock=clock, settings=Settings(environment), notify=show) as worker:
             code = finish(worker, submitted(worker, str(folder / "essays.yaml")), interval=0.1)
             _show_order(worker, [sample_id for _, _, sample_id in sorted(truth, key=lambda each: -each[1])])
-    say(f"read the rows with any Parquet reader: {worker.store.url}/{keys.COMPARISONS}/**/*.parquet")
+    say(f"read the rows with any Parquet reader: {worker.store.url}/comparisons/**/*.parquet")
     return code
 
 
@@ -48,7 +48,7 @@ def _truth(path: Path) -> list[tuple[str, float, str]]:
 
 
 def _show_order(worker: Worker, true_order: list[str]) -> None:
-    found = rank(comparisons(worker, _NAME), RankingOptions())
+    found = rank(table_of(worker, _NAME), RankingOptions())
     if isinstance(found, Unrankable):
         say(found.reason)
         return

@@ -84,14 +84,14 @@ def show_status(experiments: Iterable[ExperimentStatus]) -> None:
 
 def _conservation(experiment: ExperimentStatus) -> Table:
     names = ["planned", *STATUSES, "open"]
-    shown = [name for name in names if experiment.counts[name] or name in {"planned", "ok", "open"}]
+    shown = [name for name in names if experiment.counts.get(name) or name in {"planned", "ok", "open"}]
     table = Table(title=f"experiment {experiment.name}", title_justify="left", title_style="bold")
     table.add_column("run", overflow="fold")
     table.add_column("batches", justify="right")
     for name in shown:
         table.add_column(name, justify="right")
     for run in experiment.runs:
-        table.add_row(run.run_id, str(len(run.batches)), *(f"{run.counts[name]:,}" for name in shown))
+        table.add_row(run.run_id, str(len(run.batches)), *(f"{run.counts.get(name, 0):,}" for name in shown))
     table.add_section()
     batches = sum(len(run.batches) for run in experiment.runs)
     table.add_row("all", str(batches), *(f"{experiment.counts[name]:,}" for name in shown), style="bold")

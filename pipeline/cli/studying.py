@@ -33,9 +33,9 @@ from pipeline.storage.probe import ensure_proven
 
 
 @app.command()
-def plan(file: FileArgument, as_json: JsonOption = False) -> None:
+def plan(file: FileArgument, as_json: JsonOption = False, store: StoreOption = None) -> None:
     """Validate, expand, and count requests, batches and tokens; writes nothing, calls nobody."""
-    planned = studies.plan(file)
+    planned = studies.plan(file, worker=worker_on(store))
     if as_json:
         print_json(_summary(planned))
         return
@@ -52,13 +52,22 @@ def plan(file: FileArgument, as_json: JsonOption = False) -> None:
     rows(
         f"experiment {planned.experiment.name}", ["run", "requests", "batches", "MB", "≈ input tokens"], lines, right=1
     )
+    _tell_left_out(planned)
     too_large = sum(run.too_large for run in planned.runs)
     if too_large:
         complain(f"{too_large} requests are larger than a batch may be and will end as errored", title="note")
+    pairs = f"{len(planned.pairs):,} pairs, " if len(planned.pairs) else ""
     say(
-        f"{len(planned.samples):,} samples, {len(planned.pairs):,} pairs, "
+        f"{len(planned.samples):,} samples, {pairs}"
         f"{sum(run.config.requests for run in planned.runs):,} requests; nothing was written or sent"
     )
+
+
+def _tell_left_out(planned: Plan) -> None:
+    """Say which texts of an earlier experiment are not judged: what was refused or failed is no text."""
+    if planned.left_out:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in planned.left_out.items())
+        complain(f"{sum(planned.left_out.values()):,} answers are not there to be judged: {reasons}", title="note")
 
 
 def _summary(planned: Plan) -> dict[str, object]:
@@ -78,6 +87,7 @@ def _summary(planned: Plan) -> dict[str, object]:
         "experiment": planned.experiment.name,
         "samples": len(planned.samples),
         "pairs": len(planned.pairs),
+        "left_out": planned.left_out,
         **totals,
         "runs": runs,
     }
@@ -113,7 +123,8 @@ def _why(batches: list[BatchState]) -> str:
 
 def submitted(worker: Worker, file: str) -> list[Run]:
     """Freeze the experiment, open its runs and send what is due."""
-    planned = studies.plan(file)
+    planned = studies.plan(file, worker=worker)
+    _tell_left_out(planned)
     check_keys(worker, (run.config for run in planned.runs))
     studies.check_growth(worker, planned.experiment)
     ensure_proven(worker.store, worker.clock)

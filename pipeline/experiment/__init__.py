@@ -7,10 +7,11 @@ run apart.
 from pipeline.experiment.changes import changes
 from pipeline.experiment.expand import expand, rates
 from pipeline.experiment.reading import read_experiment
-from pipeline.experiment.spec import ExperimentFile, is_template_path, template_name
+from pipeline.experiment.spec import ExperimentFile, TaskKeys, is_template_path, template_name
 
 __all__ = [
     "ExperimentFile",
+    "TaskKeys",
     "changes",
     "expand",
     "is_template_path",

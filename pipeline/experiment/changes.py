@@ -12,7 +12,9 @@ def changes(old: RunConfig, new: RunConfig) -> list[str]:
     found: list[str] = []
     for field in RunConfig.__struct_fields__:
         before, after = getattr(old, field), getattr(new, field)
-        if before != after:
+        if before != after and field == "options":
+            found.extend(_options(before, after))
+        elif before != after:
             found.extend(_phrases(field, before, after))
     return found
 
@@ -25,6 +27,12 @@ def _phrases(field: str, before: object, after: object) -> list[str]:
     if isinstance(before, msgspec.Struct) and isinstance(after, msgspec.Struct):
         return _inside(field, before, after)
     return [f"{field.replace('_', ' ')}: {_shown(before)} -> {_shown(after)}"]
+
+
+def _options(before: object, after: object) -> list[str]:
+    """Return which keys of the task's own say something else; their values may be long."""
+    old, new = (each if isinstance(each, dict) else {} for each in (before, after))
+    return [key for key in dict.fromkeys((*old, *new)) if old.get(key) != new.get(key)]
 
 
 def _worded(field: str, before: Template | Criterion, after: Template | Criterion) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from pipeline.domain import Criterion, Direction, Judge, Mode, Rate, RunConfig, Template
+from pipeline.domain import Answer, Criterion, Direction, Judge, Mode, Rate, RunConfig, Template
 from pipeline.errors import ConfigError
 from pipeline.experiment.spec import ExperimentFile, JudgeCell, judge_cells, template_name
 from pipeline.ids import Digest, digest_of, run_ids
@@ -38,6 +38,7 @@ def expand(
     samples: Digest,
     pairs: Digest,
     requests: Mapping[Direction, int],
+    answers: Callable[[str], Answer] = lambda _: "tag",
 ) -> tuple[RunConfig, ...]:
     """Return the runs of the file.
 
@@ -45,8 +46,9 @@ def expand(
         templates: the loaded templates by `template_name` of the file's entries.
         modes: gives the default mode of a provider.
         requests: how many requests a run of each direction has.
+        answers: gives how the judges of a provider answer where the file does not say.
     """
-    cells = list(_cells(file, templates, modes))
+    cells = list(_cells(file, templates, _judges(file, modes, answers)))
     names = run_ids(file.name, [cell.names() for cell in cells])
     return tuple(
         RunConfig(
@@ -63,6 +65,7 @@ def expand(
             samples=samples,
             pairs=pairs,
             requests=requests[cell.direction],
+            options=file.options or msgspec.UNSET,
         )
         for run_id, cell in zip(names, cells, strict=True)
     )
@@ -81,8 +84,7 @@ def rates(file: ExperimentFile) -> tuple[Rate, ...]:
     )
 
 
-def _cells(file: ExperimentFile, templates: Mapping[str, Template], modes: Callable[[str], Mode]) -> Iterator[_Cell]:
-    judges = _judges(file, modes)
+def _cells(file: ExperimentFile, templates: Mapping[str, Template], judges: Mapping[Judge, bool]) -> Iterator[_Cell]:
     for entry in file.templates:
         for judge, twin in judges.items():
             for direction in file.directions:
@@ -96,12 +98,14 @@ def _cells(file: ExperimentFile, templates: Mapping[str, Template], modes: Calla
                     )
 
 
-def _judges(file: ExperimentFile, modes: Callable[[str], Mode]) -> dict[Judge, bool]:
+def _judges(file: ExperimentFile, modes: Callable[[str], Mode], answers: Callable[[str], Answer]) -> dict[Judge, bool]:
     """Return the judges in file order, and whether an earlier one has the same provider, model and reasoning."""
     judges: dict[Judge, bool] = {}
     named: set[tuple[str, str, str]] = set()
     for cell in judge_cells(file):
-        judge = _judge(file, cell, modes)
+        spec = cell.spec
+        mode, answer = spec.mode or modes(spec.provider), spec.answer or file.answer or answers(spec.provider)
+        judge = _judge(file, cell, mode, answer)
         if judge in judges:
             raise ConfigError(
                 f"experiment {file.name}: judges[{cell.index}] repeats an earlier judge ({judge.provider}, "
@@ -113,9 +117,8 @@ def _judges(file: ExperimentFile, modes: Callable[[str], Mode]) -> dict[Judge, b
     return judges
 
 
-def _judge(file: ExperimentFile, cell: JudgeCell, modes: Callable[[str], Mode]) -> Judge:
+def _judge(file: ExperimentFile, cell: JudgeCell, mode: Mode, answer: Answer) -> Judge:
     spec = cell.spec
-    mode = spec.mode or modes(spec.provider)
     if mode == "batch" and spec.requests_per_second is not None:
         raise ConfigError(
             f"experiment {file.name}: judges[{cell.index}].requests_per_second goes only with live calls and "
@@ -126,7 +129,7 @@ def _judge(file: ExperimentFile, cell: JudgeCell, modes: Callable[[str], Mode]) 
         model=cell.model,
         reasoning=cell.reasoning,
         mode=mode,
-        answer=spec.answer or file.answer,
+        answer=answer,
         endpoint=spec.endpoint,
         max_output_tokens=spec.max_output_tokens,
         temperature=spec.temperature,

@@ -2,13 +2,14 @@
 
 import difflib
 import re
+from collections.abc import Iterable, Mapping
 
 import msgspec
 from msgspec import inspect
 
 from pipeline.errors import ConfigError
 from pipeline.experiment.document import Node, clipped, joined, read_document
-from pipeline.experiment.spec import ExperimentFile
+from pipeline.experiment.spec import ExperimentFile, TaskKeys, file_type
 
 _PLACE = re.compile(r"(?P<what>.*?)(?: - at `\$(?P<path>[^`]*)`)?", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[\]]+)|\[([0-9]+)\]")
@@ -23,25 +24,48 @@ _KINDS = {
     "array": "a list",
     "object": "a mapping",
 }
-_file_type = inspect.type_info(ExperimentFile)
 
 
-def read_experiment(text: bytes, *, source: str) -> ExperimentFile:
-    """Return the validated experiment file; `source` is what messages call it."""
+def read_experiment(text: bytes, *, source: str, tasks: Mapping[str, TaskKeys]) -> ExperimentFile:
+    """Return the validated experiment file; `source` is what messages call it, `tasks` which keys go with which."""
     root = read_document(text, source=source)
+    kind = _kind(root, source, tasks)
     try:
-        return msgspec.convert(root.plain(), ExperimentFile)
+        return msgspec.convert(root.plain(), kind)
     except msgspec.ValidationError as error:
-        raise ConfigError(_explain(str(error), root, source)) from error
+        raise ConfigError(_explain(str(error), root, kind, source)) from error
 
 
-def _explain(message: str, root: Node, source: str) -> str:
+def _kind(root: Node, source: str, tasks: Mapping[str, TaskKeys]) -> type[ExperimentFile]:
+    """Return what this file may say, by the task it names; refuse a task nobody knows, and keys of other tasks."""
+    keys = root.value if isinstance(root.value, dict) else {}
+    task = keys["task"].value if "task" in keys else "pairwise"
+    if not isinstance(task, str):
+        return ExperimentFile
+    if task not in tasks:
+        raise ConfigError(f"{source}, line {keys['task'].line}: task is {clipped(repr(task))}; {_nearest(task, tasks)}")
+    for key, node in keys.items():
+        takers = [name for name, known in tasks.items() if key in known.all]
+        if takers and task not in takers:
+            raise ConfigError(
+                f"{source}, line {node.line}: {key} goes with task {' or '.join(takers)}, not with {task}; "
+                "remove it, or change the task"
+            )
+    return file_type(task, tasks[task].own)
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
+    return f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+
+
+def _explain(message: str, root: Node, file: type[ExperimentFile], source: str) -> str:
     """Return msgspec's message as a sentence about the file."""
     found = _PLACE.fullmatch(message)
     assert found is not None, "every part of the pattern is optional"
     what, path = found["what"], found["path"] or ""
     steps = [name or int(index) for name, index in _STEP.findall(path)]
-    node, kind = _follow(root, steps)
+    node, kind = _follow(root, steps, inspect.type_info(file))
     shown = path.removeprefix(".")
     if unknown := _UNKNOWN.fullmatch(what):
         return _unknown_key(unknown[1], shown, node, kind, source)
@@ -57,9 +81,7 @@ def _explain(message: str, root: Node, source: str) -> str:
 def _unknown_key(key: str, path: str, node: Node, kind: inspect.Type, source: str) -> str:
     known = list(_fields(kind))
     line = _child(node, key).line
-    near = difflib.get_close_matches(key.lower(), known, n=1, cutoff=0.5)
-    remedy = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
-    return f"{source}, line {line}: {joined(path, key)} is not a known key; {remedy}"
+    return f"{source}, line {line}: {joined(path, key)} is not a known key; {_nearest(key, known)}"
 
 
 def _wrong_value(path: str, node: Node, kind: inspect.Type, expected: str | None) -> str:
@@ -86,9 +108,9 @@ def _shown(node: Node) -> str:
             return clipped(node.written)
 
 
-def _follow(root: Node, steps: list[str | int]) -> tuple[Node, inspect.Type]:
+def _follow(root: Node, steps: list[str | int], kind: inspect.Type) -> tuple[Node, inspect.Type]:
     """Return the value at the path and the type that belongs there."""
-    node, kind = root, _file_type
+    node = root
     for step in steps:
         kind = _field(kind, step) if isinstance(step, str) else _item(kind)
         node = _child(node, step)

@@ -4,16 +4,17 @@ A field's `description` is what a message tells the person to write there. Where
 """
 
 from collections.abc import Hashable, Iterator, Sequence
+from functools import cache
 from pathlib import PurePosixPath
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import FieldInfo, fields
 
 from pipeline.domain import Answer, Checks, Direction, Mode, Tags
 from pipeline.ids import EXPERIMENT_NAME, ExperimentName
 
-TaskName = Literal["pairwise", "generation", "compliance", "grading"]
 Design = Literal["all", "random", "groups"]
 Order = Literal["random", "alternate", "balanced", "given"]
 Endpoint = Literal["chat", "responses"]
@@ -116,14 +117,14 @@ class ExperimentFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     name: _Name
     samples: _Text
     judges: Annotated[tuple[JudgeSpec, ...], Meta(min_length=1, description="a list of at least one judge")]
-    task: Annotated[TaskName, Meta(description="pairwise, generation, compliance or grading")] = "pairwise"
+    task: Annotated[_Word, Meta(description="the name of a task")] = "pairwise"
     criterion: Annotated[_Word | OwnCriterion, Meta(description="a name, or {name: …, description: …}")] = (
         "overall_quality"
     )
     templates: Annotated[
         tuple[_Word, ...], Meta(min_length=1, description="a list of at least one built-in name or path")
     ] = ("default",)
-    answer: Annotated[Answer, Meta(description="tag or json")] = "tag"
+    answer: Annotated[Answer, Meta(description="tag or json")] | None = None
     pairs: PairsSpec = PairsSpec()
     directions: Annotated[
         tuple[Annotated[Direction, Meta(description="forward or reverse")], ...],
@@ -148,6 +149,46 @@ class ExperimentFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         if runs > _MOST_RUNS:
             raise ValueError(f"judges and the rest of the grid make {runs} runs; at most {_MOST_RUNS} go into one file")
         _check_judges(self)
+
+    @property
+    def options(self) -> dict[str, object]:
+        """What the file says under the keys of its task alone, as JSON; what is left at its default is left out."""
+        own = [field for field in fields(self) if field.name not in ExperimentFile.__struct_fields__]
+        given = {field.name: (getattr(self, field.name), field.default) for field in own}
+        return {name: msgspec.to_builtins(value) for name, (value, default) in given.items() if value != default}
+
+
+class TaskKeys(msgspec.Struct, frozen=True, kw_only=True):
+    """Which keys of the experiment file go with a task: of those that only some take, and those of its own."""
+
+    shared: frozenset[str]
+    own: type[msgspec.Struct]
+
+    @property
+    def all(self) -> frozenset[str]:
+        """Every key that not all tasks take and this one does."""
+        return self.shared | frozenset(self.own.__struct_fields__)
+
+
+@cache
+def file_type(task: str, own: type[msgspec.Struct]) -> type[ExperimentFile]:
+    """Return what a file for this task may say: the common keys, and those of the task's own."""
+    keys = [(field.name, field.type, _default(field)) for field in fields(own)]
+    required = [(name, kind) for name, kind, default in keys if default is msgspec.NODEFAULT]
+    made = msgspec.defstruct(
+        f"{task.capitalize()}File",
+        [*required, *(key for key in keys if key[2] is not msgspec.NODEFAULT)],
+        bases=(ExperimentFile,),
+        frozen=True,
+        kw_only=True,
+        forbid_unknown_fields=True,
+    )
+    return cast("type[ExperimentFile]", made)  # it is one by its base
+
+
+def _default(field: FieldInfo) -> object:
+    assert field.default_factory is msgspec.NODEFAULT, "an option's default is a plain value"
+    return field.default
 
 
 class JudgeCell(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from pipeline.domain import Counts
 from pipeline.errors import ConflictError
 from pipeline.ids import Digest, ExperimentName, digest_of
 from pipeline.operations.material import load_samples
-from pipeline.operations.results import comparisons
+from pipeline.operations.results import table_of
 from pipeline.operations.worker import Worker
 from pipeline.ranking import (
     Diagnostics,
@@ -61,13 +61,13 @@ def ranking_of(
     """Return the ranking of the experiment's rows so far; `length` lets the model hold a liking for length."""
     samples = subjects(worker, name)
     lengths = samples.lengths if length else None
-    return rank(comparisons(worker, name), options, lengths=lengths, everyone=samples.everyone(options.by))
+    return rank(table_of(worker, name), options, lengths=lengths, everyone=samples.everyone(options.by))
 
 
 def answers_of(worker: Worker, name: ExperimentName, options: RankingOptions, *, length: bool = False) -> Answers:
     """Return everything the experiment's rows say so far; `length` lets the model hold a liking for length."""
     samples = subjects(worker, name)
-    rows = _with_criteria(worker, name, comparisons(worker, name), samples.criteria)
+    rows = _with_criteria(worker, name, table_of(worker, name), samples.criteria)
     lengths = samples.lengths if length else None
     return Answers(
         rows=rows,
@@ -131,7 +131,8 @@ def subjects(worker: Worker, name: ExperimentName) -> Subjects:
         ids = samples.ids()
         lengths |= {sample: float(len(text)) for sample, text in zip(ids, samples.texts(), strict=True)}
         contestants |= dict(zip(ids, samples.contestants(), strict=True))
-        criteria |= {sample: own for sample, own in zip(ids, samples.criteria(), strict=True) if own}
+        named = zip(ids, samples.statements(), samples.criteria(), strict=True)
+        criteria |= {sample: statement or own for sample, statement, own in named if own}
     return Subjects(lengths=lengths, contestants=contestants, criteria=criteria)
 
 

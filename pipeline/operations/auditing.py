@@ -16,6 +16,7 @@ from pipeline.storage import checkpoints, keys
 from pipeline.storage.log import read_commits, state_as_of
 from pipeline.storage.streams import Measured, decompressed
 from pipeline.storage.tables import opened, stream
+from pipeline.tasks import task_named, tasks
 
 _CONTENT_NAME = re.compile(r"[0-9a-f]{64}\.parquet")
 
@@ -261,7 +262,7 @@ def _left_over(auditor: _Auditor) -> Iterator[str]:
     for run in auditor.runs:
         for batch_id in run.state.batches:
             yield keys.requests(run.run_id, batch_id)
-            yield keys.comparisons(run.experiment.name, run.run_id, batch_id)
+            yield keys.rows(task_named(run.config.task).TABLE, run.experiment.name, run.run_id, batch_id)
             yield keys.outputs(run.run_id, batch_id)
         yield keys.checkpoints(run.run_id)
 
@@ -271,5 +272,6 @@ def _material_name(key: str) -> bool:
 
 
 def _everything(worker: Worker) -> Iterator[str]:
-    for folder in ("experiments", "samples", "pairs", "log", "checkpoints", "requests", "outputs", "comparisons"):
+    tables = [task.TABLE for task in tasks().values()]
+    for folder in ("experiments", "samples", "pairs", "log", "checkpoints", "requests", "outputs", *tables):
         yield from worker.store.list_from(folder)

@@ -3,6 +3,7 @@
 from pipeline import planning
 from pipeline.errors import ConflictError, ProviderError
 from pipeline.events import CancelAsked
+from pipeline.operations.continuing import continue_due
 from pipeline.operations.publishing import publish_due
 from pipeline.operations.worker import Run
 from pipeline.state import AT_PROVIDER
@@ -23,6 +24,8 @@ def cancel(run: Run) -> int:
             except ProviderError as error:
                 run.notify(batch, f"the provider could not be asked yet: {error}", warning=True)
     publish_due(run)
+    while continue_due(run):
+        publish_due(run)
     return len(asked)
 
 
@@ -30,9 +33,8 @@ def _record(run: Run) -> set[str]:
     """Append the wish, behind whatever was decided meanwhile; return the batches it is about."""
     while True:
         state = run.refresh()
-        plan = state.plan
         missing = planning.unasked(state)
-        planned = planning.first_batches((index, plan.segments[index]) for index in missing) if plan else []
+        planned = planning.first_batches((index, state.segments[index]) for index in missing)
         open_ = [
             batch.batch_id
             for batch in state.batches.values()

@@ -11,6 +11,7 @@ from pipeline.operations.studies import Plan, check_growth, freeze, open_runs, p
 from pipeline.operations.worker import Worker
 from pipeline.storage import keys
 from pipeline.storage.sources import list_files, read_text, shown
+from pipeline.tasks import task_keys
 
 _ENDINGS = (".yaml", ".yml")
 _LOCAL = "experiments"
@@ -53,7 +54,7 @@ def _locations(worker: Worker) -> list[str]:
 
 def _name(location: str) -> ExperimentName:
     text = read_text(location, base=str(Path.cwd()))
-    return read_experiment(text.encode(), source=shown(location)).name
+    return read_experiment(text.encode(), source=shown(location), tasks=task_keys()).name
 
 
 def take_in(worker: Worker, name: ExperimentName) -> Plan | None:
@@ -78,7 +79,7 @@ def planned_from_file(worker: Worker, name: ExperimentName) -> Plan | None:
     """
     location = read_catalogue(worker).files.get(name)
     if location is not None:
-        return plan(location)
+        return plan(location, worker=worker)
     if name not in worker.experiment_names():
         raise ConfigError(f"no experiment file has the name {name!r} any more, and {worker.store.url} does not hold it")
     return None

@@ -2,37 +2,18 @@
 
 from collections.abc import Iterator
 
-import msgspec
 import numpy as np
 
 from pipeline.errors import ConfigError
 from pipeline.ids import hinted_position
+from pipeline.operations.subjects import strings, subjects_of
 from pipeline.operations.worker import Run, Worker
 from pipeline.state import BatchState
 from pipeline.storage.streams import decompressed, lines
 from pipeline.storage.tables import stream
+from pipeline.tasks import task_named
 
-
-class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is known about one request."""
-
-    request_id: str
-    experiment: str
-    run_id: str
-    pair_id: str
-    first_id: str
-    second_id: str
-    batch_id: str | None
-    attempt: int | None
-    remote_batch_id: str | None
-    status: str
-    outcome: str | None
-    reason: str | None
-    requests_object: str | None
-    output_object: str | None
-    output_line: int | None
-    raw_output: str | None
-    raw_request: str
+Explanation = dict[str, object]  # by name: what is asked about and how it is answered depends on the task
 
 
 def explain(worker: Worker, request_id: str) -> Explanation:
@@ -54,29 +35,34 @@ def _position(run: Run, request_id: str) -> int | None:
 
 
 def _explained(run: Run, request_id: str, position: int) -> Explanation:
-    renderer, ids = run.renderer, run.material.ids
     batch = _last_batch(run, position)
-    row = next(_rows(run, request_id), {})
+    answered = list(task_named(run.config.task).columns([]))
+    row = next(_rows(run, request_id, ["status", "reason", *answered]), {})
     part, number, raw = _raw(run, batch, request_id) if batch else (None, None, None)
-    return Explanation(
-        request_id=request_id,
-        experiment=run.experiment.name,
-        run_id=run.run_id,
-        pair_id=renderer.pair_ids(np.array([position]))[0],
-        first_id=ids[renderer.first[position]],
-        second_id=ids[renderer.second[position]],
-        batch_id=batch.batch_id if batch else None,
-        attempt=batch.send if batch else None,
-        remote_batch_id=batch.remote_id if batch else None,
-        status=row.get("status") or "open",
-        outcome=row.get("outcome"),
-        reason=row.get("reason"),
-        requests_object=batch.input.key if batch and batch.input else None,
-        output_object=part,
-        output_line=number,
-        raw_output=raw,
-        raw_request=renderer.line(position).decode(),
-    )
+    return {
+        "request_id": request_id,
+        "experiment": run.experiment.name,
+        "run_id": run.run_id,
+        **_subject(run, position),
+        "batch_id": batch.batch_id if batch else None,
+        "attempt": batch.send if batch else None,
+        "remote_batch_id": batch.remote_id if batch else None,
+        "status": row.get("status") or "open",
+        **{name: row.get(name) for name in answered},
+        "reason": row.get("reason"),
+        "requests_object": batch.input.key if batch and batch.input else None,
+        "output_object": part,
+        "output_line": number,
+        "raw_output": raw,
+        "raw_request": run.renderer.line(position).decode() or None,
+    }
+
+
+def _subject(run: Run, position: int) -> dict[str, object]:
+    """Return what the request is about."""
+    at = np.array([position])
+    columns = subjects_of(run).columns(at, strings(run.renderer.names(at)), [None])
+    return {name: column[0].as_py() for name, column in columns.items() if not name.startswith("winner")}
 
 
 def _last_batch(run: Run, position: int) -> BatchState | None:
@@ -85,9 +71,9 @@ def _last_batch(run: Run, position: int) -> BatchState | None:
     return found[-1] if found else None
 
 
-def _rows(run: Run, request_id: str) -> Iterator[dict[str, str | None]]:
+def _rows(run: Run, request_id: str, columns: list[str]) -> Iterator[dict[str, object]]:
     keys = [batch.rows.key for batch in run.state.batches.values() if batch.rows and batch.rows.key]
-    for block in stream(run.worker.store, keys, columns=["request_id", "status", "outcome", "reason"]):
+    for block in stream(run.worker.store, keys, columns=["request_id", *columns]):
         yield from (row for row in block.to_pylist() if row["request_id"] == request_id)
 
 

@@ -16,6 +16,7 @@ from pipeline.errors import ConfigError, ConflictError, StoreError
 from pipeline.storage import HoldsUploads, ListsSizes, Store, Upload, keys
 from pipeline.storage.probe import ensure_proven
 from pipeline.storage.streams import Measured
+from pipeline.tasks import tasks
 
 _AT_ONCE = 8
 _BLOCK = 1 << 20
@@ -55,10 +56,10 @@ def copy_store(source: Store, target: Store, *, clock: Clock, tell: Tell = lambd
     if source.url == target.url:
         raise ConfigError(f"{source.url} is source and target; name two stores")
     logs = _logs(source)  # before everything else: what these commits point to is there already
-    data = [key for folder in keys.DATA for key in source.list_from(folder)]
+    data = [key for folder in _data() for key in source.list_from(folder)]
     experiments = source.list_from(keys.EXPERIMENTS)
     ensure_proven(target, clock)
-    there = {key for folder in (*keys.DATA, keys.LOG, keys.EXPERIMENTS) for key in target.list_from(folder)}
+    there = {key for folder in (*_data(), keys.LOG, keys.EXPERIMENTS) for key in target.list_from(folder)}
     everything = len(data) + sum(map(len, logs)) + len(experiments)
     copied = Copied()
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -67,6 +68,11 @@ def copy_store(source: Store, target: Store, *, clock: Clock, tell: Tell = lambd
                 copied += done
                 tell(copied.objects + copied.present, everything)
     return copied
+
+
+def _data() -> list[str]:
+    """Return the folders of what events point to: those that every store has, and each task's table."""
+    return [*keys.DATA, *(task.TABLE for task in tasks().values())]
 
 
 def _logs(store: Store) -> list[list[str]]:
@@ -107,7 +113,7 @@ def _chunks(store: Store, key: str) -> Iterator[bytes]:
 def usage(store: Store) -> list[Usage]:
     """Return what lies below every folder of the store that holds something."""
     found = []
-    for folder in sorted({*keys.DATA, *keys.CACHES, keys.LOG, keys.EXPERIMENTS}):
+    for folder in sorted({*_data(), *keys.CACHES, keys.LOG, keys.EXPERIMENTS}):
         sizes = store.sizes(folder) if isinstance(store, ListsSizes) else _sizes(store, folder)
         if sizes:
             found.append(Usage(folder=folder, objects=len(sizes), bytes=sum(sizes.values())))

@@ -31,13 +31,15 @@ class Reading:
     def __init__(self, run: Run, batch: BatchState) -> None:
         self._run = run
         self._batch = batch
-        self._task = task_named(run.config.task)
+        self._answer = task_named(run.config.task).reader(run.config)
         self._asked = Asked.of(run, batch)
         self._lookup = Lookup(self._asked.positions, self._asked.request_ids)
         plan = run.state.plan
         assert plan is not None, "a batch is only planned in a planned run"
         self._again = batch.send < plan.attempts and not batch.cancel_asked
-        self._lines = _line_numbers(run.fits(self._asked.positions))
+        sizes = run.renderer.sizes(self._asked.positions)
+        self._lines = _line_numbers(run.fits(sizes))
+        self._ended_before = set(np.flatnonzero(sizes == 0).tolist())
         self._named = self._named_lines()
         self.spared = bool(self._named) and not batch.cancel_asked
         self.written = self.damaged = self.foreign = self.doubled = 0
@@ -154,17 +156,18 @@ class Reading:
             return Row(place=place, status="errored", reason="two_outputs", again=True)
         if output.status != "answered":
             return Row(place=place, output=output, status=output.status, reason=output.reason, again=output.again)
-        config = self._run.config
-        answer = self._task.read(output.content, answer=config.judge.answer, tags=config.tags, ties=config.ties)
+        answer = self._answer(output.content)
         if isinstance(answer, Unparsed):
-            return Row(place=place, output=output, status="unparsed", reason=answer.reason)
-        return Row(place=place, output=output, status="ok", outcome=answer)
+            return Row(place=place, output=output, status=answer.status, reason=answer.reason)
+        return Row(place=place, output=output, status="ok", value=answer)
 
     def _unanswered(self, place: int) -> Row:
         """Return the row of a request that nothing came back for."""
         batch = self._batch
         if batch.phase == "cancelled":
             return Row(place=place, status="cancelled", reason="cancelled_before_sending")
+        if place in self._ended_before:
+            return Row(place=place, status="cancelled", reason="no_answer_to_go_on_from")
         if place not in self._lines:
             return Row(place=place, status="errored", reason="too_large")
         if batch.phase == "refused":

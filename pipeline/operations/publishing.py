@@ -17,6 +17,7 @@ from pipeline.operations.worker import Run
 from pipeline.state import BatchState
 from pipeline.storage import keys
 from pipeline.storage.tables import opened
+from pipeline.tasks import task_named
 
 
 class _Publication(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +54,7 @@ def _publication(run: Run, batch: BatchState) -> _Publication | None:
     if reading.is_anothers():
         hold(run, batch, f"{batch.remote_id} holds other requests than this batch; it is not ours")
         return None
-    key = keys.comparisons(run.experiment.name, run.run_id, batch.batch_id)
+    key = keys.rows(task_named(run.config.task).TABLE, run.experiment.name, run.run_id, batch.batch_id)
     store = run.worker.store
     if not store.exists(key):
         body = reading.table()

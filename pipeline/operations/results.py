@@ -1,4 +1,4 @@
-"""The merged comparisons as one file: Parquet, CSV or JSONL, streamed."""
+"""The merged rows of an experiment as one file: Parquet, CSV or JSONL, streamed."""
 
 import csv
 import io
@@ -16,7 +16,7 @@ from pipeline.ids import ExperimentName
 from pipeline.operations.material import load_samples
 from pipeline.operations.worker import Worker
 from pipeline.storage.tables import stream
-from pipeline.tasks import task_named
+from pipeline.tasks import Task, task_named
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -26,8 +26,8 @@ def export(worker: Worker, name: ExperimentName, *, out: str, with_samples: bool
     kind = Path(out).suffix
     if kind not in {".parquet", ".csv", ".jsonl"}:
         raise ConfigError(f"--out {out}: the ending says the format; use .parquet, .csv or .jsonl")
+    schema = _schema(worker, name, with_samples=with_samples)
     table = _with_samples(worker, name) if with_samples else _rows(worker, name)
-    schema = _schema(with_samples=with_samples)
     try:
         with fsspec.open(out, "wb") as file:
             if kind == ".parquet":
@@ -37,19 +37,29 @@ def export(worker: Worker, name: ExperimentName, *, out: str, with_samples: bool
         raise ConfigError(f"--out {out}: cannot be written ({error.strerror or error})") from error
 
 
-def comparisons(worker: Worker, name: ExperimentName, *, columns: list[str] | None = None) -> pa.Table:
+def table_of(worker: Worker, name: ExperimentName, *, columns: list[str] | None = None) -> pa.Table:
     """Return the experiment's rows as one table."""
-    schema = _schema(with_samples=False)
+    schema = _schema(worker, name, with_samples=False)
     wanted = schema if columns is None else pa.schema([schema.field(column) for column in columns])
     return pa.Table.from_batches([batch.cast(wanted) for batch in _rows(worker, name, columns=columns)], wanted)
 
 
-def _schema(*, with_samples: bool) -> pa.Schema:
-    schema: pa.Schema = task_named("pairwise").SCHEMA
+def task_of(worker: Worker, name: ExperimentName) -> Task:
+    """Return the task of the experiment; all its runs have one."""
+    return task_named(worker.runs(name)[0].config.task)
+
+
+def _schema(worker: Worker, name: ExperimentName, *, with_samples: bool) -> pa.Schema:
+    schema: pa.Schema = task_of(worker, name).SCHEMA
     if with_samples:
-        for column in ("first_text", "second_text"):
-            schema = schema.append(pa.field(column, pa.string()))
+        for side in _sides(schema):
+            schema = schema.append(pa.field(f"{side}_text", pa.string()))
     return schema
+
+
+def _sides(schema: pa.Schema) -> list[str]:
+    """Return which samples a row is about: the columns `<side>_id` name them."""
+    return [side for side in ("first", "second", "sample") if f"{side}_id" in schema.names]
 
 
 def _rows(worker: Worker, name: ExperimentName, *, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
@@ -66,7 +76,7 @@ def _with_samples(worker: Worker, name: ExperimentName) -> Iterator[pa.RecordBat
         texts.update(zip(samples.ids(), samples.texts(), strict=True))
     for batch in _rows(worker, name):
         added = batch
-        for side in ("first", "second"):
+        for side in _sides(batch.schema):
             column = pa.array([texts[each] for each in batch.column(f"{side}_id").to_pylist()], pa.string())
             added = added.append_column(f"{side}_text", column)
         yield added

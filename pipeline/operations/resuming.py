@@ -13,6 +13,7 @@ from pipeline.domain import Counts
 from pipeline.errors import LeaseLostError
 from pipeline.operations.cleaning import clean_due
 from pipeline.operations.collecting import collect_due, poll_due
+from pipeline.operations.continuing import continue_due, is_to_continue
 from pipeline.operations.living import call_due
 from pipeline.operations.publishing import publish_due
 from pipeline.operations.settling import settle_due
@@ -44,7 +45,7 @@ def advance(run: Run, *, mended: bool = False) -> None:
 def _is_work_due(run: Run, *, mended: bool) -> bool:
     due = planning.due(run.refresh(), run.worker.clock.now(), mended=mended)
     steps = (due.prepare, due.submit, due.settle, due.collect, due.publish, due.poll if run.is_live else ())
-    return planning.is_incomplete(run.state) or any(steps)
+    return planning.is_incomplete(run.state) or any(steps) or is_to_continue(run)
 
 
 def _work(run: Run, *, mended: bool) -> None:
@@ -52,12 +53,13 @@ def _work(run: Run, *, mended: bool) -> None:
     if run.is_live:
         call_due(run)
         publish_due(run)
+        continue_due(run)
         return
     settle_due(run)
     submit_due(run, mended=mended)
     poll_due(run)
     collect_due(run)
-    if publish_due(run):
+    if publish_due(run) + continue_due(run):
         submit_due(run)
     clean_due(run)
 
@@ -100,7 +102,7 @@ def resume(
 
 def _moves_by_itself(run: Run) -> bool:
     """Say whether waiting can bring the run further; a provider that does not know our key will not come round."""
-    return planning.moves_by_itself(run.state, unreachable=run.trouble is not None)
+    return planning.moves_by_itself(run.state, unreachable=run.trouble is not None) or is_to_continue(run)
 
 
 def standing(runs: list[Run]) -> Standing:

@@ -1,20 +1,19 @@
-"""Rows of the comparisons table, built by column and handed out in blocks of bounded size."""
+"""Rows of a task's table, built by column and handed out in blocks of bounded size."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipeline.domain import Outcome, Output, Status
-from pipeline.ids import PairId, RequestId
+from pipeline.domain import Output, Status
+from pipeline.ids import RequestId
+from pipeline.operations.subjects import Column, strings, subjects_of
 from pipeline.operations.worker import Positions, Run
 from pipeline.state import BatchState
 from pipeline.tasks import task_named
-
-Column: TypeAlias = "pa.Array[Any]"  # Any: which scalars it holds is said by the schema
 
 _ROWS_AT_ONCE = 8_192
 
@@ -23,27 +22,27 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The requests of a batch, in order: where they stand in the run, and the ids that were made for them once."""
 
     positions: Positions
-    pair_ids: Sequence[PairId]
+    names: Sequence[str]
     request_ids: Sequence[RequestId]
 
     @classmethod
     def of(cls, run: Run, batch: BatchState) -> "Asked":
         """Return the requests of the batch."""
         positions = run.members(batch)
-        pair_ids = run.renderer.pair_ids(positions)
-        return cls(positions=positions, pair_ids=pair_ids, request_ids=run.renderer.request_ids(positions, pair_ids))
+        names = run.renderer.names(positions)
+        return cls(positions=positions, names=names, request_ids=run.renderer.request_ids(positions, names))
 
     def __len__(self) -> int:
         return len(self.positions)
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the request at a place in its batch; `again` says that another sending may mend it."""
+    """What became of the request at a place in its batch, and what was read; `again`: another sending may mend it."""
 
     place: int
     status: Status
     output: Output | None = None
-    outcome: Outcome | None = None
+    value: Any = None  # Any: what the task's reader made of the answer
     reason: str | None = None
     again: bool = False
 
@@ -55,11 +54,10 @@ class RowBuilder:
         self._run = run
         self._batch = batch
         self._positions = asked.positions
-        self._pair_ids, self._request_ids = _strings(asked.pair_ids), _strings(asked.request_ids)
-        material = run.material
-        self._ids, self._contestants = _strings(material.ids), _strings(material.contestants)
-        self._groups = _strings(material.groups)
-        self.schema: pa.Schema = task_named(run.config.task).SCHEMA
+        self._names, self._request_ids = strings(asked.names), strings(asked.request_ids)
+        self._about = subjects_of(run)
+        self._task = task_named(run.config.task)
+        self.schema: pa.Schema = self._task.SCHEMA
 
     def batches(self, blocks: Iterable[list[Row]]) -> Iterator[pa.RecordBatch]:
         """Yield the rows, some blocks at a time."""
@@ -104,23 +102,11 @@ class RowBuilder:
         }
 
     def _subjects(self, rows: list[Row]) -> dict[str, object]:
-        """Return the columns that say what was compared, and who won."""
+        """Return the columns that say what was asked about, and what was answered."""
         places = np.array([row.place for row in rows])
-        positions = self._positions[places]
-        first, second = self._run.renderer.first[positions], self._run.renderer.second[positions]
-        won = np.array([_SIDES.get(row.outcome, 0) for row in rows])
-        winners = pa.array(np.where(won == 1, first, second), mask=won == 0)
-        return {
-            "pair_id": self._pair_ids.take(places),
-            "first_id": self._ids.take(first),
-            "second_id": self._ids.take(second),
-            "first_contestant": self._contestants.take(first),
-            "second_contestant": self._contestants.take(second),
-            "group": self._groups.take(first),
-            "winner_id": self._ids.take(winners),
-            "winner_contestant": self._contestants.take(winners),
-            "request_id": self._request_ids.take(places),
-        }
+        values = [row.value for row in rows]
+        about = self._about.columns(self._positions[places], self._names.take(places), values)
+        return {**about, **self._task.columns(values), "request_id": self._request_ids.take(places)}
 
     def _answers(self, rows: list[Row]) -> dict[str, object]:
         """Return the columns that say what came back."""
@@ -128,7 +114,6 @@ class RowBuilder:
         tokens = [output.tokens for output in outputs]
         return {
             "status": [row.status for row in rows],
-            "outcome": [row.outcome for row in rows],
             "reason": [row.reason for row in rows],
             "content": [output.content for output in outputs],
             "thoughts": [output.thoughts for output in outputs],
@@ -152,12 +137,7 @@ class RowBuilder:
 
 
 _NOTHING = Output(request_id="", status="errored")
-_SIDES: dict[Outcome | None, int] = {"first": 1, "second": 2}
 _LATEST = 32_503_680_000.0  # the year 3000: a time beyond it was not in seconds
-
-
-def _strings(values: Sequence[str | None]) -> Column:
-    return pa.array(values, pa.string())
 
 
 def _counts(counts: Iterable[int | None]) -> list[int | None]:

@@ -13,6 +13,7 @@ from pipeline.errors import ConfigError, LeaseLostError
 from pipeline.ids import ExperimentName, SegmentId
 from pipeline.operations.cleaning import clean_due
 from pipeline.operations.collecting import collect_due, poll_due
+from pipeline.operations.continuing import continue_due
 from pipeline.operations.living import call_due
 from pipeline.operations.publishing import publish_due
 from pipeline.operations.settling import settle_due
@@ -109,12 +110,16 @@ def fetch(chosen: Chosen) -> list[Slice]:
 
 
 def publish(chosen: Chosen) -> list[Slice]:
-    """Publish what is stored, send again what got no answer, tidy up; return the slices as they are then."""
+    """Publish what is stored, send again what got no answer, tidy up; return the slices as they are then.
+
+    Conversations whose turn has ended here go on in slices of their own.
+    """
     run = chosen.run
 
     def work() -> None:
         if publish_due(run, only=chosen.indices) and not run.is_live:
             submit_due(run, only=chosen.indices)
+        continue_due(run)
         if not run.is_live:
             clean_due(run)
 

@@ -12,22 +12,24 @@ import numpy as np
 from msgspec.structs import replace
 
 from pipeline import pairing, planning, providers
-from pipeline.domain import Criterion, Direction, Experiment, Limits, RunConfig, Template
+from pipeline.domain import Criterion, Direction, Experiment, RunConfig, Template
 from pipeline.errors import ConfigError, ConflictError
 from pipeline.events import Asked, RunPlanned, Segment
 from pipeline.experiment import ExperimentFile, changes, expand, is_template_path, rates, read_experiment, template_name
 from pipeline.ids import Digest, digest
+from pipeline.operations.chaining import written_elsewhere
 from pipeline.operations.material import pairs_digest, store_pairs, store_samples
 from pipeline.operations.submitting import open_run
-from pipeline.operations.worker import Run, Worker, limits_of, renderer
+from pipeline.operations.worker import Run, Worker, limits_of, limits_within, renderer
 from pipeline.pairing import Pairs
 from pipeline.samples import Samples
 from pipeline.storage import keys
 from pipeline.storage.sources import read_samples, read_text, shown
-from pipeline.tasks import task_named
+from pipeline.tasks import Subject, Task, conversation, task_keys, task_named
 from pipeline.tasks.rendering import Material
 from pipeline.tasks.templates import built_in, check_template
-from pipeline.tasks.traits import criterion_named
+from pipeline.tasks.traits import NO_CRITERION, criterion_named
+from pipeline.tasks.turns import spoken_turns
 
 _BYTES_A_TOKEN = 4
 
@@ -57,17 +59,27 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     samples: Samples
     pairs: Pairs
     runs: tuple[RunPlan, ...]
+    left_out: dict[str, int] = {}
 
 
-def plan(location: str) -> Plan:
-    """Return what the experiment file at this path or URL asks for; raises ConfigError if it cannot be done."""
+def plan(location: str, *, worker: Worker | None = None) -> Plan:
+    """Return what the experiment file at this path or URL asks for; raises ConfigError if it cannot be done.
+
+    Args:
+        location: where the file is.
+        worker: finds what an earlier experiment wrote, for a file whose samples are that (`generations://…`).
+
+    """
     if "://" not in location and not Path(location).is_file():
         raise ConfigError(f"{location} does not exist; give the path of an experiment file")
     base = _folder(location)
     source = shown(location)
-    file = read_experiment(read_text(location, base=str(Path.cwd())).encode(), source=source)
-    samples = read_samples(file.samples, base=base)
-    pairs = _pairs(file, samples, source)
+    text = read_text(location, base=str(Path.cwd()))
+    file = read_experiment(text.encode(), source=source, tasks=task_keys())
+    written = written_elsewhere(file.samples, worker)
+    samples = read_samples(file.samples, base=base) if written is None else written.samples
+    is_pairwise = task_named(file.task).SUBJECT == "pair"
+    pairs = _pairs(file, samples, source) if is_pairwise else pairing.NO_PAIRS
     configs = _configs(file, samples, pairs, base=base, source=source)
     material = Material.of(samples, pairs)
     material.check()
@@ -84,7 +96,8 @@ def plan(location: str) -> Plan:
         checks=file.checks,
     )
     runs = tuple(_run_plan(config, experiment, material) for config in configs)
-    return Plan(experiment=experiment, samples=samples, pairs=pairs, runs=runs)
+    left_out = {} if written is None else written.left_out
+    return Plan(experiment=experiment, samples=samples, pairs=pairs, runs=runs, left_out=left_out)
 
 
 def _folder(location: str) -> str:
@@ -110,19 +123,19 @@ def _pairs(file: ExperimentFile, samples: Samples, source: str) -> Pairs:
 
 
 def _configs(file: ExperimentFile, samples: Samples, pairs: Pairs, *, base: str, source: str) -> tuple[RunConfig, ...]:
-    share = file.reverse_share or 1.0
-    reversed_ = len(pairing.reverse_subset(len(pairs), share=share, seed=file.pairs.seed))
-    counts: dict[Direction, int] = {"forward": len(pairs), "reverse": reversed_}
+    share, task = file.reverse_share or 1.0, task_named(file.task)
     try:
+        _check_answers(file, task)
         configs = expand(
             file,
-            templates={template_name(entry): _template(entry, base) for entry in file.templates},
-            criterion=_criterion(file),
+            templates={template_name(entry): _template(entry, base, task) for entry in file.templates},
+            criterion=_criterion(file) if "criterion" in task.KEYS else NO_CRITERION,
             modes=lambda name: providers.module(name).MODES[0],
-            task_version=task_named(file.task).VERSION,
+            task_version=task.VERSION,
             samples=samples.digest(),
             pairs=pairs_digest(samples.digest(), pairs),
-            requests=counts,
+            requests=_requests(file, samples, pairs, task.SUBJECT),
+            answers=lambda name: task.ANSWER if task.ANSWER in providers.answers(name) else "tag",
         )
         for config in configs:
             _check_judge(config)
@@ -135,6 +148,25 @@ def _configs(file: ExperimentFile, samples: Samples, pairs: Pairs, *, base: str,
     )
 
 
+def _requests(file: ExperimentFile, samples: Samples, pairs: Pairs, subject: Subject) -> dict[Direction, int]:
+    """Return how many requests a run has: one a pair, a sample, or a turn of a sample's conversation."""
+    if subject == "turn":
+        common = msgspec.convert(file.options, conversation.Options).turns
+        spoken = spoken_turns(common, samples)
+        return {"forward": len(samples) + sum(map(len, spoken))}
+    if subject != "pair":
+        return {"forward": len(samples)}
+    share = file.reverse_share or 1.0
+    reversed_ = len(pairing.reverse_subset(len(pairs), share=share, seed=file.pairs.seed))
+    return {"forward": len(pairs), "reverse": reversed_}
+
+
+def _check_answers(file: ExperimentFile, task: Task) -> None:
+    for index, judge in enumerate(file.judges):
+        if judge.answer is not None and "answer" not in task.KEYS:
+            raise ConfigError(f"judges[{index}].answer does not go with task {file.task}; remove it")
+
+
 def _check_judge(config: RunConfig) -> None:
     judge = config.judge
     module = providers.module(judge.provider)
@@ -143,15 +175,16 @@ def _check_judge(config: RunConfig) -> None:
     module.check_judge(judge)
 
 
-def _template(entry: str, base: str) -> Template:
+def _template(entry: str, base: str, task: Task) -> Template:
     if is_template_path(entry):
         template = Template(name=template_name(entry), text=read_text(entry, base=base))
-        check_template(template)
+        check_template(template, task.SLOTS)
         return template
-    known = built_in(entry)
+    known = built_in(entry, task.TEMPLATES)
     if known is None:
         raise ConfigError(
-            f"templates: {entry!r} is no built-in template; give a path that ends in .txt, or a known name"
+            f"templates: {entry!r} is no built-in template; give a path that ends in .txt, or a known name: "
+            f"{', '.join(task.TEMPLATES)}"
         )
     return known
 
@@ -163,13 +196,10 @@ def _criterion(file: ExperimentFile) -> Criterion:
 
 
 def _run_plan(config: RunConfig, experiment: Experiment, material: Material) -> RunPlan:
-    hard = limits_of(config)
-    limits = Limits(
-        max_requests=min(hard.max_requests, experiment.max_requests or hard.max_requests),
-        max_bytes=min(hard.max_bytes, experiment.max_bytes or hard.max_bytes),
-    )
-    sizes = renderer(config, material).sizes()
-    too_large = sizes > hard.max_bytes
+    requests = renderer(config, material)
+    sizes = requests.sizes(np.arange(requests.asked_at_once))
+    too_large = sizes > limits_of(config).max_bytes
+    limits = limits_within(config, experiment)
     segments = planning.cut(np.where(too_large, 0, sizes), limits, segments=experiment.segments)
     if planning.too_many(segments):
         raise ConfigError(f"{config.run_id} would have {len(segments)} slices; raise batch.max_requests or max_bytes")
@@ -181,6 +211,12 @@ def check_growth(worker: Worker, experiment: Experiment) -> None:
     if experiment.name not in worker.experiment_names():
         return
     known = {run.run_id: run.config for run in worker.runs(experiment.name)}
+    tasks = {config.task for config in (*known.values(), *experiment.runs)}
+    if len(tasks) > 1:
+        raise ConfigError(
+            f"experiment {experiment.name!r} exists in {worker.store.url} with another task "
+            f"({' and '.join(sorted(tasks))}); take a new name"
+        )
     for config in experiment.runs:
         old = known.get(config.run_id)
         if old is not None and old != config:

@@ -44,7 +44,7 @@ def complete_plan(run: Run) -> None:
         if not missing:
             return
         try:
-            run.decide(*planning.first_batches((index, plan.segments[index]) for index in missing))
+            run.decide(*planning.first_batches((index, run.state.segments[index]) for index in missing))
         except ConflictError:
             continue
 
@@ -52,12 +52,9 @@ def complete_plan(run: Run) -> None:
 def ask_for(run: Run, segments: Iterable[int]) -> None:
     """Plan the first batch of these slices, unless they are planned already."""
     wanted = set(segments)
-    while (plan := run.refresh().plan) is not None:
-        missing = [index for index in planning.unasked(run.state) if index in wanted][:_BATCHES_A_COMMIT]
-        if not missing:
-            return
+    while missing := [index for index in planning.unasked(run.refresh()) if index in wanted][:_BATCHES_A_COMMIT]:
         try:
-            run.decide(*planning.first_batches((index, plan.segments[index]) for index in missing))
+            run.decide(*planning.first_batches((index, run.state.segments[index]) for index in missing))
         except ConflictError:
             continue
 
@@ -93,9 +90,8 @@ def _group(run: Run, waiting: list[BatchState], most: int) -> list[BatchState]:
     """Return the first of the batches: so many that announcing them together leaves little behind if we die."""
     if isinstance(run.provider, ProbableProvider):
         return waiting[:1]
-    plan = run.state.plan
-    assert plan is not None, "a batch is only planned in a planned run"
-    sizes = accumulate(plan.segments[batch.segment].bytes for batch in waiting[:most])
+    segments = run.state.segments
+    sizes = accumulate(segments[batch.segment].bytes for batch in waiting[:most])
     return waiting[: max(sum(size <= LARGE for size in sizes), 1)]
 
 

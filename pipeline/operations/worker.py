@@ -5,7 +5,7 @@ It holds caches, never state: whatever matters is in the store, and another work
 
 import contextlib
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Self
 
 import httpx
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pipeline import providers
 from pipeline.clock import Clock
-from pipeline.domain import Experiment, Frame, Limits, Output, RunConfig
+from pipeline.domain import Experiment, Frame, Limits, Message, Output, RunConfig
 from pipeline.errors import ConfigError, CorruptObjectError, LeaseLostError
 from pipeline.events import AnyEvent
 from pipeline.ids import BatchId, Digest, ExperimentName, RunId
@@ -31,10 +31,12 @@ from pipeline.storage.log import RunLog
 from pipeline.storage.tables import stream
 from pipeline.tasks import task_named
 from pipeline.tasks.lookup import Lookup
-from pipeline.tasks.rendering import Material, Renderer
+from pipeline.tasks.rendering import Material, Renderer, Requests
+from pipeline.tasks.turns import Answers, TurnRenderer
 
 Positions = NDArray[np.int64]
 
+_SLICES_IN_MIND = 8
 LIVE_LIMITS = Limits(max_requests=10_000, max_bytes=100_000_000)
 _experiments = msgspec.json.Decoder(Experiment)
 
@@ -150,6 +152,7 @@ class Run:
         self.experiment_digest = digest
         self.run_id = config.run_id
         self.trouble: str | None = None
+        self._heard: dict[int, list[str | None]] = {}
         self._log = RunLog(worker.store, config.run_id, clock=worker.clock, writer=worker.name)
 
     @property
@@ -219,16 +222,16 @@ class Run:
         return self.worker.material(self.experiment)
 
     @cached_property
-    def renderer(self) -> Renderer:
+    def renderer(self) -> Requests:
         """The run's requests."""
-        return renderer(self.config, self.material)
+        return renderer(self.config, self.material, self.answers)
 
     def members(self, batch: BatchState) -> Positions:
         """Return which requests of the run are in the batch: its slice, or what the batch before left unanswered."""
         plan = self.state.plan
         assert plan is not None, "a batch is only planned in a planned run"
         if batch.after is None:
-            segment = plan.segments[batch.segment]
+            segment = self.state.segments[batch.segment]
             return np.arange(segment.start, segment.start + segment.requests)
         before = self.state.batches[batch.after]
         members = self.members(before)
@@ -239,28 +242,83 @@ class Run:
             is_open[ended[ended >= 0]] = False
         return members[is_open]
 
-    def _rows_of(self, batch: BatchState) -> Iterator[pa.RecordBatch]:
+    def _rows_of(self, batch: BatchState, *columns: str) -> Iterator[pa.RecordBatch]:
         published = [batch.rows.key] if batch.rows is not None and batch.rows.key is not None else []
-        return stream(self.worker.store, published, columns=["request_id"])
+        return stream(self.worker.store, published, columns=["request_id", *columns])
+
+    def answers(self, positions: Positions) -> list[str | None]:
+        """Return what was answered at these positions, None where no whole answer came."""
+        found: list[str | None] = [None] * len(positions)
+        for index, segment in enumerate(self.state.segments):
+            inside = (positions >= segment.start) & (positions < segment.start + segment.requests)
+            if inside.any():
+                contents = self._contents(index)
+                for at in np.flatnonzero(inside).tolist():
+                    found[at] = contents[int(positions[at]) - segment.start]
+        return found
+
+    def _contents(self, index: int) -> list[str | None]:
+        """Return what was answered in a slice whose requests have all ended; the last few slices are kept in mind."""
+        if index not in self._heard:
+            while len(self._heard) >= _SLICES_IN_MIND:
+                self._heard.pop(next(iter(self._heard)))
+            self._heard[index] = self._read_contents(index)
+        return self._heard[index]
+
+    def _read_contents(self, index: int) -> list[str | None]:
+        segment = self.state.segments[index]
+        positions = np.arange(segment.start, segment.start + segment.requests)
+        asked = Lookup(positions, self.renderer.request_ids(positions))
+        contents: list[str | None] = [None] * len(positions)
+        for batch in self.state.batches.values():
+            for rows in self._rows_of(batch, "status", "content") if batch.segment == index else ():
+                places = asked.places(rows.column("request_id")).tolist()
+                answered = zip(
+                    places, rows.column("status").to_pylist(), rows.column("content").to_pylist(), strict=True
+                )
+                for place, status, content in answered:
+                    if place >= 0 and status == "ok":
+                        contents[place] = content
+        return contents
 
     def sendable(self, batch: BatchState) -> Positions:
         """Return the members that fit into a batch at all; a line that does not is never sent."""
         members = self.members(batch)
-        return members[self.fits(members)]
+        return members[self.fits(self.renderer.sizes(members))]
 
-    def fits(self, positions: Positions) -> NDArray[np.bool_]:
-        """Say which of the requests fit into a batch at all."""
-        return self.renderer.sizes(positions) <= limits_of(self.config).max_bytes
+    def fits(self, sizes: Positions) -> NDArray[np.bool_]:
+        """Say which lines of these sizes can be sent: none that is empty, none that is larger than a batch may be."""
+        return (sizes > 0) & (sizes <= limits_of(self.config).max_bytes)
 
 
-def renderer(config: RunConfig, material: Material) -> Renderer:
-    """Return the requests of a run."""
-    judge = config.judge
+def _nothing_heard(positions: Positions) -> list[str | None]:
+    return [None] * len(positions)
+
+
+def renderer(config: RunConfig, material: Material, answers: Answers = _nothing_heard) -> Requests:
+    """Return the requests of a run; `answers` is what was answered at positions that later requests go on from."""
+    judge, task = config.judge, task_named(config.task)
     module = providers.module(judge.provider)
-    schema = task_named(config.task).json_schema(ties=config.ties) if judge.answer == "json" else None
-    if judge.mode == "live":
-        return Renderer(config, material, _named(module.live_frame(judge, schema=schema)))
-    return Renderer(config, material, module.frame(judge, schema=schema))
+    schema = task.json_schema(config) if judge.answer == "json" else None
+
+    @cache
+    def frames(messages: tuple[Message, ...]) -> Frame:
+        if judge.mode == "live":
+            return _named(module.live_frame(judge, schema=schema, messages=messages))
+        return module.frame(judge, schema=schema, messages=messages)
+
+    if task.SUBJECT == "turn":
+        return TurnRenderer(config, material, frames, answers)
+    return Renderer(config, material, frames)
+
+
+def limits_within(config: RunConfig, experiment: Experiment) -> Limits:
+    """Return how much an experiment wants in one batch of this run, within what fits."""
+    hard = limits_of(config)
+    return Limits(
+        max_requests=min(hard.max_requests, experiment.max_requests or hard.max_requests),
+        max_bytes=min(hard.max_bytes, experiment.max_bytes or hard.max_bytes),
+    )
 
 
 def limits_of(config: RunConfig) -> Limits:

@@ -16,7 +16,7 @@ import httpx
 import msgspec
 
 from pipeline.clock import Clock
-from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode, Output
+from pipeline.domain import QUESTION, Answer, Frame, Judge, Limits, Message, Mode, Output
 from pipeline.errors import ConfigError
 from pipeline.events import End, Fault, LineFault
 from pipeline.settings import Settings
@@ -136,7 +136,8 @@ class ProviderModule(Protocol):
     """What a provider's module offers besides its class: everything that needs no key and no network.
 
     The first of `MODES` is the default. `KEYS` are the variables of which one must be set for the provider to be used.
-    A module without "live" needs none of the `live` functions, one without "batch" no `frame`, `decode` and `build`.
+    One that knows no JSON schema has `ANSWERS = ("tag",)`. A module without "live" needs none of the `live` functions,
+    one without "batch" no `frame`, `decode` and `build`.
     """
 
     MODES: tuple[Mode, ...]
@@ -178,6 +179,12 @@ class ProviderModule(Protocol):
     def build(self, settings: Settings, clock: Clock, *, transport: httpx.BaseTransport | None) -> Provider:
         """Return the provider, or raise ConfigError if a key is missing."""
         ...
+
+
+def answers(name: str) -> tuple[Answer, ...]:
+    """Return how the provider's judges can be asked to answer: a module that takes no JSON schema says so."""
+    known: tuple[Answer, ...] = getattr(module(name), "ANSWERS", ("tag", "json"))
+    return known
 
 
 @cache

@@ -19,7 +19,7 @@ import httpx
 import msgspec
 
 from pipeline.clock import Clock
-from pipeline.domain import QUESTION, REQUEST_ID, Frame, Judge, Limits, Message, Mode, Output
+from pipeline.domain import QUESTION, REQUEST_ID, Answer, Frame, Judge, Limits, Message, Mode, Output
 from pipeline.errors import ConfigError, OutcomeUnknownError, RejectedError, UnavailableError
 from pipeline.events import End, LineFault
 from pipeline.providers import RemoteBatch, Submission
@@ -32,6 +32,7 @@ from pipeline.settings import Settings
 T = TypeVar("T")
 
 MODES: tuple[Mode, ...] = ("batch",)
+ANSWERS: tuple[Answer, ...] = ("tag",)
 KEYS = ("PAIRLOG_BEDROCK_BUCKET",)
 LIMITS = Limits(max_requests=50_000, max_bytes=200_000_000)
 

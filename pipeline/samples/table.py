@@ -5,6 +5,7 @@ Reading files is done in `storage.sources`; making pairs of samples in `pairing`
 
 import hashlib
 import io
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -79,6 +80,23 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
     def criteria(self) -> list[str | None]:
         """Return every sample's own criterion, None where it has none."""
         return list(self.table.column("criterion").to_pylist())
+
+    def statements(self) -> list[str | None]:
+        """Return the short name of every sample's own criterion, from the column `statement` where there is one."""
+        return self._optional("statement", pa.string())
+
+    def turns(self) -> list[list[str] | None]:
+        """Return what is said after each answer in every sample's conversation, from the column `turns` if any."""
+        return self._optional("turns", pa.list_(pa.string()))
+
+    def _optional(self, name: str, kind: pa.DataType) -> list[Any]:  # Any: values of the kind, or None
+        """Return the values of a column that need not be there; one of another kind is metadata and means nothing."""
+        if name not in self.table.column_names:
+            return [None] * len(self)
+        try:
+            return list(self.table.column(name).cast(kind).to_pylist())
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            return [None] * len(self)
 
     def digest(self) -> Digest:
         """Return the name of the content: the same for the same values, however they were stored."""

@@ -1,4 +1,4 @@
-"""The model behind every wire: judges two texts by their hidden qualities, always the same way.
+"""The model behind every wire: judges texts by their hidden qualities and writes some of its own, always the same way.
 
 What it says depends on the seed, the model's name and the prompt alone. How it is asked and how its reply is
 wrapped is a matter of the wire modules.
@@ -15,9 +15,10 @@ from pipeline.ids import digest
 from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.known import KnownTexts
 from pipeline.simulator.ledger import Outcome
-from pipeline.simulator.prompts import Question, Spelling, read_question, read_spelling
+from pipeline.simulator.prompts import Question, Rated, Spelling, read_form, read_question, read_rated, read_spelling
 from pipeline.simulator.settings import SimulatorSettings
-from pipeline.simulator.structured import allows_tie, fill
+from pipeline.simulator.structured import allows, fill
+from pipeline.simulator.texts import filled_in, hidden_quality, prose, written
 
 Stop = Literal["stop", "length", "refusal", "filter", "failed"]
 THINKING_TOKENS = {
@@ -28,7 +29,7 @@ _STOPS: dict[str, Stop] = {
     "answer.refusal": "refusal", "answer.length": "length", "answer.filter": "filter", "answer.failed": "failed",
 }  # fmt: skip
 _STANDARD_NORMAL = NormalDist()
-_PROSE = ("harbour", "lantern", "meadow", "orchard", "pebble", "quarry", "ribbon", "thicket")
+_SPREAD = 0.25  # how much the quality of one model's texts varies
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,39 +65,71 @@ class Judge:
         self._known = KnownTexts(settings.qualities)
 
     def quality(self, text: str) -> float:
-        """Return the hidden quality of a text; one that was not given follows from the text, normally spread."""
+        """Return the hidden quality of a text: given, written into it by a model here, or as its bytes will have it."""
         known = self._settings.qualities.get(text)
+        known = hidden_quality(text) if known is None else known
         return _quality_of(digest(_utf8(text))) if known is None else known
+
+    def skill(self, model: str) -> float:
+        """Return how good the texts are that a model writes, on average."""
+        known = self._settings.skills.get(model)
+        return _quality_of(digest(model.encode())) if known is None else known
 
     def chance(self, first: str, second: str) -> float:
         """Return how probable it is that `first` is preferred when it stands first and no tie is drawn."""
         logit = self._settings.sharpness * (self.quality(first) - self.quality(second)) + self._settings.bias
-        return 1 / (1 + math.exp(-max(-700.0, min(700.0, logit))))
+        return _logistic(logit)
 
     def reply(self, ask: Ask, twist: str | None = None) -> Reply:
         """Return the model's reply; `twist` is the line fault that spoils it, if one does."""
         draw = self._draw(ask)
+        rated = read_rated(ask.prompt)
+        if rated is not None:
+            text = _spoiled(self._rating(ask, rated, draw), None, twist)
+            return _counted(ask, text, _STOPS.get(twist or "", "stop"), draw)
         question = read_question(ask.prompt, self._known)
+        if question is None and ask.schema is None:
+            text = _spoiled(self._writing(ask, draw), None, twist)
+            return _counted(ask, text, _STOPS.get(twist or "", "stop"), draw)
         spelling = read_spelling(question.around) if question else None
         outcome = self._outcome(ask, question, spelling, draw)
         if outcome is not None and twist == "output.differing":
             outcome = _OTHER[outcome]
-        text = _spoiled(_answer(ask, spelling, outcome, draw), spelling, twist)
+        abstains = self._abstains(ask, spelling, draw)
+        outcome = None if abstains else outcome
+        text = _spoiled(_answer(ask, spelling, "n/a" if abstains else outcome, draw), spelling, twist)
         reply = _counted(ask, text, _STOPS.get(twist or "", "stop"), draw)
         if question is None:
             return reply
         first, second = digest(_utf8(question.first)), digest(_utf8(question.second))
         return msgspec.structs.replace(reply, first=first, second=second, outcome=outcome)
 
+    def _rating(self, ask: Ask, rated: Rated, draw: int) -> str:
+        """Return what the model says about one text, in the form that was asked for."""
+        noise = _STANDARD_NORMAL.inv_cdf((draw % 2**52 + 0.5) / 2**52) / 2
+        impression = _logistic(self._settings.sharpness * self.quality(rated.text) + noise)
+        if ask.schema is not None:
+            return msgspec.json.encode(fill(ask.schema, None, draw, prose(draw), impression)).decode()
+        return filled_in(read_form(rated.around), impression, prose(draw))
+
+    def _writing(self, ask: Ask, draw: int) -> str:
+        """Return a text of the model's own, about as good as the model is."""
+        noise = _STANDARD_NORMAL.inv_cdf((draw % 2**52 + 0.5) / 2**52) * _SPREAD
+        return written(prose(draw), self.skill(ask.model) + noise)
+
     def _draw(self, ask: Ask) -> int:
         made = hashlib.blake2b(f"{self._settings.seed}\0{ask.model}\0".encode(), digest_size=16)
         made.update(_utf8(ask.prompt))
         return int.from_bytes(made.digest())
 
+    def _abstains(self, ask: Ask, spelling: Spelling | None, draw: int) -> bool:
+        may = spelling is not None and (spelling.abstains if ask.schema is None else allows(ask.schema, "n/a"))
+        return may and (draw >> 32) % 2**32 / 2**32 < self._settings.abstain_rate
+
     def _outcome(self, ask: Ask, question: Question | None, spelling: Spelling | None, draw: int) -> Outcome | None:
         if question is None or spelling is None:
             return None
-        may_tie = spelling.ties if ask.schema is None else allows_tie(ask.schema)
+        may_tie = spelling.ties if ask.schema is None else allows(ask.schema, "tie")
         if may_tie and (draw >> 64) / 2**64 < self._settings.tie_rate:
             return "tie"
         return "first" if (draw % 2**64) / 2**64 < self.chance(question.first, question.second) else "second"
@@ -110,17 +143,16 @@ def _quality_of(text_digest: str) -> float:
     return _STANDARD_NORMAL.inv_cdf((int(text_digest[:13], 16) + 0.5) / 2**52)
 
 
-def _prose(draw: int) -> str:
-    words = " ".join(_PROSE[(draw >> (3 * at)) % len(_PROSE)] for at in range(8))
-    return f"{words.capitalize()}."
+def _logistic(logit: float) -> float:
+    return 1 / (1 + math.exp(-max(-700.0, min(700.0, logit))))
 
 
-def _answer(ask: Ask, spelling: Spelling | None, outcome: Outcome | None, draw: int) -> str:
+def _answer(ask: Ask, spelling: Spelling | None, outcome: Outcome | Literal["n/a"] | None, draw: int) -> str:
     if ask.schema is not None:
-        return msgspec.json.encode(fill(ask.schema, outcome, draw, _prose(draw))).decode()
+        return msgspec.json.encode(fill(ask.schema, outcome, draw, prose(draw))).decode()
     if spelling is None or outcome is None:
-        return _prose(draw)
-    word = {"first": "SAMPLE_1", "second": "SAMPLE_2", "tie": "TIE"}[outcome]
+        return prose(draw)
+    word = {"first": "SAMPLE_1", "second": "SAMPLE_2", "tie": "TIE", "n/a": "N/A"}[outcome]
     said = "" if ask.effort == "none" else "Both were read with care; one convinces more.\n\n"
     return f"{said}{spelling.prefix}{word}{spelling.suffix}"
 

@@ -13,6 +13,8 @@ from pipeline.simulator.known import KnownTexts
 
 _RUN = {number: re.compile(rf"(\S*)SAMPLE_{number}(\S*)") for number in (1, 2)}
 _TIE = re.compile(r"(?<![A-Za-z])TIE(?![A-Za-z])")
+_FORM = re.compile(r"^<([A-Z_]+)>(.*)</\1>$", re.MULTILINE)
+_OPEN, _CLOSE = "<SAMPLE>\n", "\n</SAMPLE>"
 _OPEN_1, _CLOSE_1 = "<SAMPLE_1>\n", "\n</SAMPLE_1>"
 _OPEN_2, _CLOSE_2 = "<SAMPLE_2>\n", "\n</SAMPLE_2>"
 
@@ -26,11 +28,12 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Spelling(msgspec.Struct, frozen=True, kw_only=True):
-    """How an answer is written, and whether a tie may be answered."""
+    """How an answer is written, and whether a tie, or that the question does not apply, may be answered."""
 
     prefix: str
     suffix: str
     ties: bool
+    abstains: bool = False
 
 
 def read_question(prompt: str, known: KnownTexts) -> Question | None:
@@ -91,7 +94,29 @@ def read_spelling(around: str) -> Spelling:
             score = len(prefix) + len(suffix) + (1000 if prefix and suffix else 0)
             if score > most and not (prefix.endswith(("<", "</")) and suffix.startswith(">")):
                 best, most = (prefix, suffix), score
-    return Spelling(prefix=best[0], suffix=best[1], ties=_TIE.search(around) is not None)
+    return Spelling(prefix=best[0], suffix=best[1], ties=_TIE.search(around) is not None, abstains="N/A" in around)
+
+
+class Rated(msgspec.Struct, frozen=True, kw_only=True):
+    """The one text that a prompt asks about, and everything that stands around it."""
+
+    text: str
+    around: str
+
+
+def read_rated(prompt: str) -> Rated | None:
+    """Return the text between the fences for one sample, or None if the prompt has none."""
+    start, end = prompt.find(_OPEN), prompt.rfind(_CLOSE)
+    if start == -1 or end < start + len(_OPEN):
+        return None
+    around = f"{prompt[:start]}\n{prompt[end + len(_CLOSE) :]}"
+    return Rated(text=prompt[start + len(_OPEN) : end], around=around)
+
+
+@functools.lru_cache(maxsize=512)
+def read_form(around: str) -> tuple[tuple[str, str], ...]:
+    """Return the lines to be filled in between tags: each tag, and what the prompt says belongs there."""
+    return tuple(_FORM.findall(around))
 
 
 def _common_start(one: str, two: str) -> str:

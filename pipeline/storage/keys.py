@@ -8,11 +8,9 @@ from pipeline.ids import BatchId, Digest, ExperimentName, RunId, digest
 STORE = "pairlog.json"
 LOG = "log"
 EXPERIMENTS = "experiments"
-COMPARISONS = "comparisons"
-
 CHECKPOINTS = "checkpoints"
 DATA = (
-    "samples", "pairs", "requests", "outputs", COMPARISONS, "rankings", "diagnostics", "reports", "leases",
+    "samples", "pairs", "requests", "outputs", "rankings", "diagnostics", "reports", "leases",
 )  # fmt: skip
 CACHES = (CHECKPOINTS, "probe")
 
@@ -83,14 +81,9 @@ def outputs(run_id: RunId, batch_id: BatchId) -> str:
     return f"outputs/{run_id}/{batch_id}"
 
 
-def comparisons(name: ExperimentName, run_id: RunId, batch_id: BatchId) -> str:
-    """Return the key of the rows that ended in one batch."""
-    return f"{comparisons_of(name, run_id)}/{batch_id}.parquet"
-
-
-def comparisons_of(name: ExperimentName, run_id: RunId) -> str:
-    """Return the folder of a run's rows."""
-    return f"{COMPARISONS}/experiment={name}/run={run_id}"
+def rows(table: str, name: ExperimentName, run_id: RunId, batch_id: BatchId) -> str:
+    """Return the key of the rows of a task's table that ended in one batch."""
+    return f"{table}/experiment={name}/run={run_id}/{batch_id}.parquet"
 
 
 def ranking(name: ExperimentName, digest_: Digest) -> str:

@@ -14,18 +14,33 @@ import msgspec
 
 from pipeline.domain import Outcome, Tags
 
-Reason = Literal["empty", "no_answer", "two_answers", "unknown_answer", "tie_not_allowed", "not_json"]
+Reason = Literal[
+    "empty", "no_answer", "two_answers", "unknown_answer", "tie_not_allowed", "not_json", "out_of_range",
+    "not_applicable",
+]  # fmt: skip
+_Choice = Outcome | Literal["n/a"]
 
-_WORDS: dict[str, Outcome] = {"sample_1": "first", "sample_2": "second", "tie": "tie"}
-_VALUES: dict[str, Outcome] = {"first": "first", "second": "second", "tie": "tie"}
-_WORD = re.compile(r"[\s*_`]*(sample_1|sample_2|tie)[\s*_`]*")
+_WORDS: dict[str, _Choice] = {"sample_1": "first", "sample_2": "second", "tie": "tie", "n/a": "n/a"}
+_VALUES: dict[str, _Choice] = {"first": "first", "second": "second", "tie": "tie", "n/a": "n/a"}
+_WORD = re.compile(r"[\s*_`]*(sample_1|sample_2|tie|n/a)[\s*_`]*")
 _FENCE = "```"
 
 
 class Unparsed(msgspec.Struct, frozen=True, kw_only=True):
-    """An output no answer could be read from, and why."""
+    """An output without an answer, and why: none could be read, or the judge says that the question does not apply."""
 
     reason: Reason
+
+    @property
+    def status(self) -> Literal["unparsed", "inapplicable"]:
+        """How the request ended."""
+        return "inapplicable" if self.reason == "not_applicable" else "unparsed"
+
+
+class Number(str):
+    """A number as it was written; JSON knows no other than the decimal notation."""
+
+    __slots__ = ()
 
 
 class _Object(msgspec.Struct, frozen=True):
@@ -34,29 +49,37 @@ class _Object(msgspec.Struct, frozen=True):
     items: list[tuple[str, object]]
 
 
-def read_tag(content: str, tags: Tags, *, ties: bool) -> Outcome | Unparsed:
+def read_tag(content: str, tags: Tags, *, ties: bool, abstain: bool = False) -> Outcome | Unparsed:
     """Return which sample the tags name; letter case, white space and bold type are forgiven."""
     if not content or content.isspace():
         return Unparsed(reason="empty")
     prefix, suffix = _folded(tags)
-    inside = _between(_tail(content, prefix[:1]).casefold(), prefix, suffix)
-    return _only([_WORDS.get(text) or _decorated(text) for text in inside], ties=ties)
+    inside = between(_tail(content, prefix[:1]).casefold(), prefix, suffix)
+    return _only([_WORDS.get(text) or _decorated(text) for text in inside], ties=ties, abstain=abstain)
 
 
-def read_json(content: str, *, ties: bool) -> Outcome | Unparsed:
+def read_json(content: str, *, ties: bool, abstain: bool = False) -> Outcome | Unparsed:
     """Return what the object says is `better`; one code fence around it is forgiven, other keys are ignored."""
+    items = object_items(content)
+    if isinstance(items, Unparsed):
+        return items
+    values = (value for key, value in items if key == "better")
+    known = (_VALUES.get(value) if isinstance(value, str) else None for value in values)
+    return _only(known, ties=ties, abstain=abstain)
+
+
+def object_items(content: str) -> list[tuple[str, object]] | Unparsed:
+    """Return the keys and values of the JSON object in the text, doubled ones too; numbers are left as written."""
     text = content.strip()
     if not text:
         return Unparsed(reason="empty")
     try:
         found: object = json.loads(
-            _unfenced(text), object_pairs_hook=_Object, parse_constant=_refused, parse_int=str, parse_float=str
+            _unfenced(text), object_pairs_hook=_Object, parse_constant=_refused, parse_int=Number, parse_float=Number
         )
     except (ValueError, RecursionError):
         return Unparsed(reason="not_json")
-    items = found.items if isinstance(found, _Object) else []
-    values = (value for key, value in items if key == "better")
-    return _only((_VALUES.get(value) if isinstance(value, str) else None for value in values), ties=ties)
+    return found.items if isinstance(found, _Object) else []
 
 
 @cache
@@ -72,12 +95,12 @@ def _tail(content: str, begin: str) -> str:
     return content[start:] if start > 0 else content
 
 
-def _decorated(text: str) -> Outcome | None:
+def _decorated(text: str) -> _Choice | None:
     word = _WORD.fullmatch(text)
     return _WORDS[word[1]] if word else None
 
 
-def _only(answers: Iterable[Outcome | None], *, ties: bool) -> Outcome | Unparsed:
+def _only(answers: Iterable[_Choice | None], *, ties: bool, abstain: bool) -> Outcome | Unparsed:
     """Return the one answer that was given; None among them is one that nobody knows."""
     given = set(answers)
     if not given:
@@ -86,14 +109,16 @@ def _only(answers: Iterable[Outcome | None], *, ties: bool) -> Outcome | Unparse
         known = len(given) - (None in given)
         return Unparsed(reason="two_answers" if known > 1 else "unknown_answer")
     answer = given.pop()
-    if answer is None:
+    if answer is None or (answer == "n/a" and not abstain):
         return Unparsed(reason="unknown_answer")
+    if answer == "n/a":
+        return Unparsed(reason="not_applicable")
     if answer == "tie" and not ties:
         return Unparsed(reason="tie_not_allowed")
     return answer
 
 
-def _between(text: str, prefix: str, suffix: str) -> list[str]:
+def between(text: str, prefix: str, suffix: str) -> list[str]:
     """Return what stands between a prefix and the next suffix; a prefix that is only mentioned opens nothing."""
     found: list[str] = []
     start = text.find(prefix) if prefix and suffix else -1

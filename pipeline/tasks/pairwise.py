@@ -4,68 +4,97 @@ The question's words are a template (`templates`), what to look at is a criterio
 `answers`; here stands what makes them one task, and the table its answers become.
 """
 
-import pyarrow as pa
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated
 
-from pipeline.domain import Answer, Outcome, Tags
+import msgspec
+import pyarrow as pa
+from msgspec import Meta
+
+from pipeline.domain import Answer, Outcome, RunConfig, Tags
 from pipeline.tasks.answers import Unparsed, read_json, read_tag
+from pipeline.tasks.columns import HEAD, OUTPUT, REPEAT, STATUS, Measure
+from pipeline.tasks.options import options_of
+from pipeline.tasks.templates import PAIR, CompiledTemplate, compile_template
+from pipeline.tasks.wording import WORDING
 
 VERSION = 1  # part of every request id: raise it when the built-in words or the reading of answers change meaning
-
-_NAME = pa.dictionary(pa.int32(), pa.string())
-
+TABLE = "comparisons"
+SUBJECT = "pair"
+KEYS = frozenset({"criterion", "answer", "pairs", "directions", "reverse_share", "ties", "tags"})
+SLOTS = PAIR
+TEMPLATES = WORDING
+ANSWER: Answer = "tag"
 SCHEMA = pa.schema(
     [
-        pa.field("experiment", _NAME),
-        pa.field("run_id", _NAME),
-        pa.field("template", _NAME),
-        pa.field("provider", _NAME),
-        pa.field("model", _NAME),
-        pa.field("reasoning", _NAME),
-        pa.field("direction", _NAME),
-        pa.field("repeat", pa.int16()),
+        *HEAD,
+        pa.field("direction", HEAD[0].type),
+        REPEAT,
         pa.field("pair_id", pa.string()),
         pa.field("first_id", pa.string()),
         pa.field("second_id", pa.string()),
         pa.field("first_contestant", pa.string()),
         pa.field("second_contestant", pa.string()),
         pa.field("group", pa.string()),
-        pa.field("status", pa.string()),
+        STATUS,
         pa.field("outcome", pa.string()),
         pa.field("winner_id", pa.string()),
         pa.field("winner_contestant", pa.string()),
-        pa.field("reason", pa.string()),
-        pa.field("content", pa.string()),
-        pa.field("thoughts", pa.string()),
-        pa.field("finish_reason", pa.string()),
-        pa.field("returned_model", pa.string()),
-        pa.field("input_tokens", pa.int32()),
-        pa.field("cached_tokens", pa.int32()),
-        pa.field("output_tokens", pa.int32()),
-        pa.field("reasoning_tokens", pa.int32()),
-        pa.field("attempt", pa.int16()),
-        pa.field("request_id", pa.string()),
-        pa.field("batch_id", pa.string()),
-        pa.field("remote_batch_id", pa.string()),
-        pa.field("judged_at", pa.timestamp("us", tz="UTC")),
+        *OUTPUT,
     ]
 )
+MEASURES = (Measure(column="outcome", kind="choices", by=("model",)),)
 
 
-def json_schema(*, ties: bool) -> dict[str, object]:
-    """Return the JSON Schema of the answer, in the subset that every provider's structured output takes."""
-    outcomes: list[Outcome] = ["first", "second", "tie"] if ties else ["first", "second"]
+class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The keys of its own that this task has in an experiment file."""
+
+    not_applicable: Annotated[bool, Meta(description="true or false")] = False
+
+
+def compiled(config: RunConfig) -> CompiledTemplate:
+    """Return the words of the question."""
+    return compile_template(
+        config.template,
+        answer=config.judge.answer,
+        tags=config.tags,
+        ties=config.ties,
+        abstain=options_of(config, Options).not_applicable,
+    )
+
+
+def json_schema(config: RunConfig) -> dict[str, object] | None:
+    """Return the JSON Schema of the answer."""
+    return schema_of(ties=config.ties, abstain=options_of(config, Options).not_applicable)
+
+
+def schema_of(*, ties: bool, abstain: bool = False) -> dict[str, object]:
+    """Return the JSON Schema of an answer, in the subset that every provider's structured output takes."""
+    choices = ["first", "second", *(["tie"] if ties else []), *(["n/a"] if abstain else [])]
     return {
         "type": "object",
-        "properties": {"better": {"type": "string", "enum": outcomes}},
+        "properties": {"better": {"type": "string", "enum": choices}},
         "required": ["better"],
         "additionalProperties": False,
     }
 
 
-def read(content: str | None, *, answer: Answer, tags: Tags, ties: bool) -> Outcome | Unparsed:
+def reader(config: RunConfig) -> Callable[[str | None], Outcome | Unparsed]:
+    """Return what reads the answers of this run."""
+    answer, tags, ties = config.judge.answer, config.tags, config.ties
+    abstain = options_of(config, Options).not_applicable
+    return lambda content: read(content, answer=answer, tags=tags, ties=ties, abstain=abstain)
+
+
+def read(content: str | None, *, answer: Answer, tags: Tags, ties: bool, abstain: bool = False) -> Outcome | Unparsed:
     """Return what the judge decided, or why that cannot be told; never raises."""
     if content is None:
         return Unparsed(reason="empty")
     if answer == "json":
-        return read_json(content, ties=ties)
-    return read_tag(content, tags, ties=ties)
+        return read_json(content, ties=ties, abstain=abstain)
+    return read_tag(content, tags, ties=ties, abstain=abstain)
+
+
+def columns(values: Sequence[Outcome | None]) -> Mapping[str, list[Outcome | None]]:
+    """Return the column that says who won; the winner's names follow from the pair."""
+    return {"outcome": list(values)}

@@ -1,25 +1,29 @@
 """Request lines by joining bytes: each sample is escaped once, each template split once (design §7).
 
-A line is the provider's frame around the template's words around two samples. What a sample contains, be it a
+A line is the provider's frame around the template's words around one or two samples. What a sample contains, be it a
 placeholder, a tag or JSON, stays text: nothing is searched or replaced after the split.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.domain import Criterion, Frame, RunConfig
+from pipeline.domain import QUESTION, Criterion, Frame, Message, RunConfig, gap
 from pipeline.errors import ConfigError
-from pipeline.ids import REQUEST_ID_LENGTH, PairId, PairIds, RequestId, RequestIds, SampleId
+from pipeline.ids import REQUEST_ID_LENGTH, PairIds, RequestId, RequestIds, SampleId
 from pipeline.pairing import Pairs, reverse_subset
 from pipeline.samples import Samples
-from pipeline.tasks.templates import CompiledTemplate, Slot, compile_template
+from pipeline.tasks import task_named
+from pipeline.tasks.templates import CompiledTemplate, Slot
 from pipeline.tasks.traits import criterion_of
 
 Positions = NDArray[np.int64]
+Places = NDArray[np.int64] | NDArray[np.int32]
 
+SYSTEM = Message(role="system", text=gap("system"))
 _LINES_A_BLOCK = 128
 _ALL = slice(None)
 
@@ -34,6 +38,8 @@ class Material(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     groups: list[str | None]
     contexts: list[str | None]
     criteria: list[str | None]
+    statements: list[str | None]
+    turns: list[list[str] | None]
 
     @classmethod
     def of(cls, samples: Samples, pairs: Pairs) -> "Material":
@@ -46,6 +52,8 @@ class Material(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             groups=samples.groups(),
             contexts=samples.contexts(),
             criteria=samples.criteria(),
+            statements=samples.statements(),
+            turns=samples.turns(),
         )
 
     def check(self) -> None:
@@ -63,6 +71,46 @@ class Material(msgspec.Struct, frozen=True, kw_only=True, eq=False):
                 )
 
 
+Frames = Callable[[Sequence[Message]], Frame]
+
+
+class Requests(Protocol):
+    """The requests of one run, whatever they are about: what the engine needs to send them and to know them again."""
+
+    def __len__(self) -> int:
+        """Return how many there are, also those that can be asked only later."""
+        ...
+
+    @property
+    def asked_at_once(self) -> int:
+        """How many requests, the first ones, need no answer to an earlier one."""
+        ...
+
+    def names(self, positions: Positions) -> list[str]:
+        """Return the names of what is asked about at these positions."""
+        ...
+
+    def request_ids(self, positions: Positions, names: Sequence[str] | None = None) -> list[RequestId]:
+        """Return the ids of the requests at these positions; who has their names hands them over."""
+        ...
+
+    def sizes(self, positions: Positions) -> Positions:
+        """Return how many bytes the lines at these positions have, their newlines included; 0: it cannot be asked."""
+        ...
+
+    def blocks(self, positions: Positions) -> Iterator[bytes]:
+        """Yield the lines of the requests at these positions, many lines a block."""
+        ...
+
+    def line(self, position: int) -> bytes:
+        """Return one request's line without its newline."""
+        ...
+
+    def following(self, start: int, stop: int) -> range:
+        """Return the positions whose requests go on where those from `start` to `stop` end; mostly none."""
+        ...
+
+
 class _Words(msgspec.Struct, frozen=True, kw_only=True):
     """A line's constant bytes, and which of request id (0) and samples (1, 2) stands in each gap between."""
 
@@ -76,37 +124,49 @@ class _Words(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Renderer:
-    """The requests of one run: their ids, their sizes and their lines."""
+    """Requests about pairs or single samples: `sides` are the samples of each request, in the order they are shown."""
 
-    def __init__(self, config: RunConfig, material: Material, frame: Frame) -> None:
+    def __init__(self, config: RunConfig, material: Material, frames: Frames) -> None:
         self._material = material
-        pairs = _run_pairs(config, material.pairs)
-        forward = config.direction == "forward"
-        self.first = pairs.first if forward else pairs.second
-        self.second = pairs.second if forward else pairs.first
-        self._pair_ids = PairIds(material.ids)
+        is_pair = task_named(config.task).SUBJECT == "pair"
+        self.sides: tuple[Places, ...] = (np.arange(len(material.ids)),)
+        if is_pair:
+            self.sides = _sides(config, material.pairs)
+        self._pair_ids = PairIds(material.ids) if is_pair else None
         self._request_ids = RequestIds(config.digest())
-        words = _words(config, material, frame)
+        words = _words(config, material, frames)
         self._texts = list(zip(*(each.texts for each in words), strict=True))
         self._order = words[0].order if words else ()
         self._constant = np.array([each.size for each in words], np.int64)
         self._lengths = np.array([len(text) for text in material.escaped], np.int64)
 
     def __len__(self) -> int:
-        return len(self.first)
+        return len(self.sides[0])
 
-    def pair_ids(self, positions: Positions) -> list[PairId]:
-        """Return the names of the pairs at these positions, the same in both directions."""
-        return self._pair_ids.of(self.first[positions].tolist(), self.second[positions].tolist())
+    def names(self, positions: Positions) -> list[str]:
+        """Return the names of the pairs at these positions, the same in both directions, or of the samples."""
+        if self._pair_ids is None:
+            return [self._material.ids[position] for position in positions.tolist()]
+        first, second = self.sides
+        return list(self._pair_ids.of(first[positions].tolist(), second[positions].tolist()))
 
-    def request_ids(self, positions: Positions, pair_ids: Sequence[PairId] | None = None) -> list[RequestId]:
-        """Return the ids of the requests at these positions; who has the names of their pairs hands them over."""
-        return self._request_ids.of(positions.tolist(), pair_ids or self.pair_ids(positions))
+    def request_ids(self, positions: Positions, names: Sequence[str] | None = None) -> list[RequestId]:
+        """Return the ids of the requests at these positions; who has their names hands them over."""
+        return self._request_ids.of(positions.tolist(), names or self.names(positions))
+
+    @property
+    def asked_at_once(self) -> int:
+        """How many requests need no answer to an earlier one: all."""
+        return len(self)
+
+    def following(self, start: int, stop: int) -> range:  # noqa: ARG002 - one request, one answer
+        """Return no positions: what is asked here is asked once."""
+        return range(0)
 
     def sizes(self, positions: Positions | slice = _ALL) -> Positions:
         """Return how many bytes the lines at these positions have, their newlines included."""
-        first, second = self.first[positions], self.second[positions]
-        return self._constant[first] + self._lengths[first] + self._lengths[second]
+        sides = [side[positions] for side in self.sides]
+        return self._constant[sides[0]] + sum(self._lengths[side] for side in sides)
 
     def blocks(self, positions: Positions) -> Iterator[bytes]:
         """Yield the lines of the requests at these positions, many lines a block."""
@@ -119,40 +179,50 @@ class Renderer:
 
     def _pieces(self, positions: Positions) -> list[bytes]:
         """Return what the lines are joined from: by column, each put where it stands in every line."""
-        first, second = self.first[positions].tolist(), self.second[positions].tolist()
-        escaped = self._material.escaped
+        sides = [side[positions].tolist() for side in self.sides]
+        first, escaped = sides[0], self._material.escaped
         values = (
             [request_id.encode() for request_id in self.request_ids(positions)],
-            [escaped[sample] for sample in first],
-            [escaped[sample] for sample in second],
+            *([escaped[sample] for sample in side] for side in sides),
         )
         width = len(self._texts) + len(self._order)
         pieces = [b""] * (width * len(first))
-        for gap, texts in enumerate(self._texts):
-            pieces[2 * gap :: width] = [texts[sample] for sample in first]
-        for gap, value in enumerate(self._order):
-            pieces[2 * gap + 1 :: width] = values[value]
+        for place, texts in enumerate(self._texts):
+            pieces[2 * place :: width] = [texts[sample] for sample in first]
+        for place, value in enumerate(self._order):
+            pieces[2 * place + 1 :: width] = values[value]
         return pieces
 
 
-def _words(config: RunConfig, material: Material, frame: Frame) -> list[_Words]:
-    """Return for each sample the constant bytes of a line in which it stands first."""
-    judge = config.judge
-    template = compile_template(config.template, answer=judge.answer, tags=config.tags, ties=config.ties)
+def _words(config: RunConfig, material: Material, frames: Frames) -> list[_Words]:
+    """Return for each sample the constant bytes of a line in which it stands first.
+
+    Who is to answer a prompt is told its context by the system, who is to judge reads it in the question.
+    """
+    task = task_named(config.task)
+    template, plain = task.compiled(config), frames(QUESTION)
+    instructed = frames((SYSTEM, *QUESTION)) if task.SUBJECT == "prompt" and any(material.contexts) else plain
     headings = list(zip(material.contexts, material.criteria, strict=True))
     made = {
-        (context, own): _joined(frame, template, context=context, criterion=criterion_of(own, config.criterion))
+        (context, own): _joined(
+            plain if context is None else instructed,
+            template,
+            context=context,
+            criterion=criterion_of(own, config.criterion),
+        )
         for context, own in dict.fromkeys(headings)
     }
     return [made[heading] for heading in headings]
 
 
-def _run_pairs(config: RunConfig, pairs: Pairs) -> Pairs:
-    """Return the pairs of this run: all of them, or the part that the reverse direction repeats."""
-    if config.share == 1.0:
-        return pairs
-    chosen = reverse_subset(len(pairs), share=config.share, seed=config.seed)
-    return Pairs(first=pairs.first[chosen], second=pairs.second[chosen])
+def _sides(config: RunConfig, pairs: Pairs) -> tuple[Places, Places]:
+    """Return who is shown first and second: in all pairs, or in the part that the reverse direction repeats."""
+    chosen = pairs
+    if config.share != 1.0:
+        some = reverse_subset(len(pairs), share=config.share, seed=config.seed)
+        chosen = Pairs(first=pairs.first[some], second=pairs.second[some])
+    sides = (chosen.first, chosen.second)
+    return sides if config.direction == "forward" else sides[::-1]
 
 
 def escape(text: str) -> bytes:
@@ -169,6 +239,8 @@ def _joined(frame: Frame, template: CompiledTemplate, *, context: str | None, cr
         if slot == "request_id":
             slots.append(0)
             texts.append(text)
+        elif slot == "system":
+            texts[-1] += escape(context or "") + text
         else:
             texts[-1] += prompt_texts[0]
             slots += prompt_slots
@@ -182,7 +254,7 @@ def _prompt(
 ) -> tuple[list[bytes], list[int]]:
     """Return the prompt's constant pieces and which sample (1 or 2) stands in each gap."""
     fragments = template.fragments(with_context=with_context)
-    samples: dict[Slot, int] = {"SAMPLE_1": 1, "SAMPLE_2": 2}
+    samples: dict[Slot, int] = {"SAMPLE": 1, "SAMPLE_1": 1, "SAMPLE_2": 2}
     texts, gaps = [escape(fragments.texts[0])], []
     for slot, text in zip(fragments.slots, fragments.texts[1:], strict=True):
         if slot in samples:

@@ -5,8 +5,8 @@ placeholder or a tag stays text. `str.format` is not used: a template is data, n
 """
 
 import re
-from collections.abc import Mapping
-from typing import Literal, get_args
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -15,11 +15,15 @@ from pipeline.errors import ConfigError
 from pipeline.tasks.nearest import remedy
 from pipeline.tasks.wording import WORDING, instruction
 
-Slot = Literal["SAMPLE_1", "SAMPLE_2", "TRAIT_NAME", "TRAIT_DESCRIPTION", "CONTEXT"]
+Slot = Literal["SAMPLE_1", "SAMPLE_2", "SAMPLE", "TRAIT_NAME", "TRAIT_DESCRIPTION", "CONTEXT"]
 
-_SLOTS: dict[str, Slot] = {name: name for name in get_args(Slot)}
-_PLACEHOLDERS = (*_SLOTS, "ANSWER")
-_PLACEHOLDER = re.compile(r"\{(" + "|".join(_PLACEHOLDERS) + r")\}")
+PAIR: tuple[Slot, ...] = ("SAMPLE_1", "SAMPLE_2", "TRAIT_NAME", "TRAIT_DESCRIPTION", "CONTEXT")
+JUDGED: tuple[Slot, ...] = ("SAMPLE", "TRAIT_NAME", "TRAIT_DESCRIPTION", "CONTEXT")
+SORTED: tuple[Slot, ...] = ("SAMPLE", "CONTEXT")
+SAID: tuple[Slot, ...] = ("SAMPLE",)
+
+_SLOTS: dict[str, Slot] = {name: name for name in (*PAIR, *JUDGED)}
+_PLACEHOLDER = re.compile(r"\{(" + "|".join((*_SLOTS, "ANSWER")) + r")\}")
 _LIKE_A_PLACEHOLDER = re.compile(r"\{\s*([^\W\d]\w*)\s*([.\[:!][^{}]*)?\}")
 _BLANK_LINES = re.compile(r"(\n(?:[ \t]*\n)+)")
 
@@ -42,50 +46,70 @@ class CompiledTemplate(msgspec.Struct, frozen=True, kw_only=True):
         return self.contextual if with_context else self.plain
 
 
-def built_in(name: str) -> Template | None:
-    """Return the built-in template of this name, or None."""
-    text = WORDING.get(name)
+def built_in(name: str, wording: Mapping[str, str] = WORDING) -> Template | None:
+    """Return the built-in template of this name, by default of those for pairs, or None."""
+    text = wording.get(name)
     return None if text is None else Template(name=name, text=text)
 
 
-def check_template(template: Template) -> None:
-    """Refuse a template that could not be filled.
+def check_template(template: Template, slots: Sequence[Slot] = PAIR) -> None:
+    """Refuse a template that could not be filled with these placeholders; each sample must stand in it once.
 
     Raises:
         ConfigError: if a placeholder is missing, doubled or unknown, or would vanish with the context.
 
     """
     text = _lines(template.text)
-    _refuse_unknown(template.name, text)
+    _refuse_unknown(template.name, text, (*slots, "ANSWER"))
     names = _PLACEHOLDER.findall(text)
-    for name in ("SAMPLE_1", "SAMPLE_2"):
+    samples = [name for name in slots if name.startswith("SAMPLE")]
+    for name in samples:
         if names.count(name) != 1:
             raise ConfigError(
                 f"template {template.name}: {{{name}}} stands in it {names.count(name)} times; it must stand there once"
             )
     for paragraph in _BLANK_LINES.split(text):
-        if "{CONTEXT}" in paragraph and ("{SAMPLE_1}" in paragraph or "{SAMPLE_2}" in paragraph):
+        if "{CONTEXT}" in paragraph and any(f"{{{name}}}" in paragraph for name in samples):
             raise ConfigError(
                 f"template {template.name}: {{CONTEXT}} shares a paragraph with a sample, but that paragraph is left "
                 "out for pairs without a context; put a blank line between them"
             )
 
 
-def compile_template(template: Template, *, answer: Answer, tags: Tags, ties: bool) -> CompiledTemplate:
-    """Return the template split at its placeholders, with the instruction how to answer put in.
+def compile_template(
+    template: Template, *, answer: Answer, tags: Tags, ties: bool, abstain: bool = False
+) -> CompiledTemplate:
+    """Return the template for pairs split at its placeholders, with the instruction how to answer put in.
 
     Raises:
         ConfigError: as `check_template` does.
 
     """
-    check_template(template)
-    asked = instruction(answer=answer, tags=tags, ties=ties)
-    shown = tags.prefix if answer == "tag" else None
+    asked = instruction(answer=answer, tags=tags, ties=ties, abstain=abstain)
+    return split_template(template, PAIR, asked=asked, shown=tags.prefix if answer == "tag" else None)
+
+
+def split_template(
+    template: Template, slots: Sequence[Slot], *, asked: str | None, shown: str | None = None
+) -> CompiledTemplate:
+    """Return the template split at these placeholders.
+
+    Args:
+        template: the words, checked here.
+        slots: the placeholders it may hold.
+        asked: how to answer, which becomes the last paragraph where {ANSWER} does not place it; None adds nothing.
+        shown: what a template that explains the answer in its own words has in it; then nothing is added either.
+
+    Raises:
+        ConfigError: as `check_template` does.
+
+    """
+    check_template(template, slots)
     text = _lines(template.text)
-    return CompiledTemplate(
-        contextual=_split(_asking(text, shown), asked),
-        plain=_split(_asking(_without_context(text), shown), asked),
-    )
+    contextual, plain = text, _without_context(text)
+    if asked is not None:
+        contextual, plain = _asking(contextual, shown), _asking(plain, shown)
+    return CompiledTemplate(contextual=_split(contextual, asked or ""), plain=_split(plain, asked or ""))
 
 
 def render(fragments: Fragments, values: Mapping[Slot, str]) -> str:
@@ -100,13 +124,13 @@ def _lines(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-def _refuse_unknown(name: str, text: str) -> None:
+def _refuse_unknown(name: str, text: str, placeholders: Sequence[str]) -> None:
     for match in _LIKE_A_PLACEHOLDER.finditer(text):
         word, rest = match[1], match[2] or ""
-        if rest[:1] in {":", "!"} and word.upper() not in _PLACEHOLDERS:
+        if rest[:1] in {":", "!"} and word.upper() not in placeholders:
             continue  # {better: first} is an example of an answer
-        if match[0] != f"{{{word}}}" or word not in _PLACEHOLDERS:
-            raise ConfigError(f"template {name}: {match[0][:60]} is not a placeholder; {remedy(word, _PLACEHOLDERS)}")
+        if match[0] != f"{{{word}}}" or word not in placeholders:
+            raise ConfigError(f"template {name}: {match[0][:60]} is not a placeholder; {remedy(word, placeholders)}")
         if text.startswith("{{", max(match.start() - 1, 0)) and text.startswith("}", match.end()):
             raise ConfigError(f"template {name}: {{{match[0]}}} has two pairs of braces; write {match[0]}")
 

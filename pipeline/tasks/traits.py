@@ -6,6 +6,8 @@ from pipeline.tasks.nearest import remedy
 
 _OWN = "the criterion stated here"  # the name of a criterion of which only the words are known
 
+NO_CRITERION = Criterion(name="", description="")  # of a task that judges by none
+
 TRAITS: dict[str, Criterion] = {
     "overall_quality": Criterion(
         name="Overall quality",

@@ -124,7 +124,7 @@ def test_a_context_is_shown_where_there_is_one_and_its_paragraph_left_out_where_
     for material, begins in ((told, "Prompt: Why?\n\n"), (untold, "")):
         made = renderer(config, material)
         assert json.loads(made.line(0)) == slow_line(config, material, texts, 0)
-        assert json.loads(made.line(0))["body"]["messages"][0]["content"].startswith(begins or texts[made.first[0]])
+        assert json.loads(made.line(0))["body"]["messages"][0]["content"].startswith(begins or texts[made.sides[0][0]])
         assert [len(made.line(n)) + 1 for n in range(3)] == made.sizes().tolist()
 
 
@@ -134,7 +134,7 @@ def test_the_request_id_is_the_same_in_every_rendering_and_differs_by_direction(
     again, all_ = renderer(a_config(), material), np.arange(3)
     assert forward.request_ids(all_) == again.request_ids(all_)
     assert not set(forward.request_ids(all_)) & set(reverse.request_ids(all_))
-    assert forward.pair_ids(all_) == reverse.pair_ids(all_)
+    assert forward.names(all_) == reverse.names(all_)
 
 
 def test_a_share_of_the_reverse_keeps_pairs_of_the_forward_run() -> None:
@@ -142,7 +142,7 @@ def test_a_share_of_the_reverse_keeps_pairs_of_the_forward_run() -> None:
     part = renderer(a_config(direction="reverse", share=0.5), material)
     whole = renderer(a_config(), material)
     assert len(part) == 18
-    assert set(part.pair_ids(np.arange(18))) < set(whole.pair_ids(np.arange(36)))
+    assert set(part.names(np.arange(18))) < set(whole.names(np.arange(36)))
 
 
 def test_blocks_of_any_positions_are_the_lines_of_these_positions() -> None:

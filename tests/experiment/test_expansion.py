@@ -12,6 +12,7 @@ from pipeline.domain import Criterion, Direction, Judge, Mode, Rate, RunConfig, 
 from pipeline.errors import ConfigError
 from pipeline.experiment import ExperimentFile, changes, expand, rates, read_experiment, template_name
 from pipeline.ids import Digest, digest
+from pipeline.tasks import task_keys
 
 TEMPLATE = Template(name="default", text="Which? {SAMPLE_1} {SAMPLE_2}")
 CRITERION = Criterion(name="clarity", description="Which is clearer?")
@@ -23,7 +24,9 @@ def default_mode(provider: str) -> Mode:
 
 
 def a_file(judges: str, more: str = "") -> ExperimentFile:
-    return read_experiment(f"name: e\nsamples: s.csv\njudges: [{judges}]\n{more}".encode(), source="e.yaml")
+    return read_experiment(
+        f"name: e\nsamples: s.csv\njudges: [{judges}]\n{more}".encode(), source="e.yaml", tasks=task_keys()
+    )
 
 
 def runs_of(file: ExperimentFile) -> tuple[RunConfig, ...]:
@@ -131,6 +134,11 @@ def test_a_provider_without_batches_is_called_live() -> None:
 def test_a_rate_for_a_judge_that_turns_out_to_use_batches_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"judges\[0\]\.requests_per_second goes only with live calls"):
         runs_of(a_file("{provider: openai, model: m, requests_per_second: 3}"))
+
+
+def test_judges_that_become_equal_by_their_default_answer_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"judges\[1\] repeats an earlier judge \(openai, m, default\)"):
+        runs_of(a_file("{provider: openai, model: m}, {provider: openai, model: m, answer: tag}"))
 
 
 def test_judges_that_become_equal_by_their_default_mode_are_refused() -> None:

@@ -1,5 +1,7 @@
 """What an experiment file may say, and the one sentence it gets when it says something else."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,8 +10,9 @@ from pipeline.domain import Tags
 from pipeline.errors import ConfigError
 from pipeline.experiment import ExperimentFile, read_experiment, template_name
 from pipeline.experiment.document import MOST_BYTES
-from pipeline.experiment.spec import BatchSpec, JudgeSpec, OwnCriterion, PairsSpec
+from pipeline.experiment.spec import BatchSpec, JudgeSpec, OwnCriterion, PairsSpec, file_type
 from pipeline.ids import ExperimentName
+from pipeline.tasks import task_keys
 
 SMALL = """\
 name: essays
@@ -41,7 +44,7 @@ attempts: 5
 
 
 def read(text: str | bytes) -> ExperimentFile:
-    return read_experiment(text if isinstance(text, bytes) else text.encode(), source="study.yaml")
+    return read_experiment(text if isinstance(text, bytes) else text.encode(), source="study.yaml", tasks=task_keys())
 
 
 def refusal(text: str | bytes) -> str:
@@ -66,15 +69,20 @@ def with_judge(fields: str) -> str:
     return f"name: essays\nsamples: essays.csv\njudges:\n  - {{provider: openai, {fields}}}\n"
 
 
+def a_pairwise_file(**fields: Any) -> ExperimentFile:
+    return file_type("pairwise", task_keys()["pairwise"].own)(**fields)
+
+
 def test_a_small_file_gets_the_defaults() -> None:
-    assert read(SMALL) == ExperimentFile(
+    assert read(SMALL) == a_pairwise_file(
         name=ExperimentName("essays"),
         samples="essays.csv",
         judges=(JudgeSpec(provider="openai", model="gpt-6-luna", reasoning="default"),),
         task="pairwise",
         criterion="overall_quality",
         templates=("default",),
-        answer="tag",
+        answer=None,
+        not_applicable=False,
         pairs=PairsSpec(design="all", count=None, share=None, seed=0, order="random"),
         directions=("forward",),
         reverse_share=None,
@@ -87,11 +95,12 @@ def test_a_small_file_gets_the_defaults() -> None:
 
 
 def test_every_field_can_be_set() -> None:
-    assert read(WHOLE) == ExperimentFile(
+    assert read(WHOLE) == a_pairwise_file(
         name=ExperimentName("essays"),
         samples="essays.csv",
         criterion=OwnCriterion(name="clarity", description="Which text is clearer?"),
         templates=("default", "prompts/mine.txt"),
+        answer="tag",
         pairs=PairsSpec(design="random", count=400, seed=123, order="balanced"),
         directions=("forward", "reverse"),
         reverse_share=0.5,
@@ -241,7 +250,7 @@ def test_a_model_that_is_no_text_is_refused_with_its_path(written: str, said: st
         pytest.param("criterion: {name: a}", "criterion.description is missing; add text", id="half-criterion"),
         pytest.param("criterion: 3", "criterion is 3, which YAML does not read as text", id="criterion-number"),
         pytest.param("criterion: ' '", "criterion is ' '; it must be a name, or", id="criterion-blank"),
-        pytest.param("task: essay", "task is 'essay'; it must be pairwise, generation, comp", id="task"),
+        pytest.param("task: essay", "task is 'essay'; known are classification, compliance, conv", id="task"),
         pytest.param("answer: xml", "answer is 'xml'; it must be tag or json", id="answer"),
         pytest.param("templates: []", "templates is an empty list; it must be a list of at least one", id="templates"),
         pytest.param("templates: default", "templates is 'default'; it must be a list", id="templates-text"),
@@ -311,7 +320,7 @@ def test_a_wrong_judge_is_refused(fields: str, said: str) -> None:
 
 @pytest.mark.parametrize(
     "second",
-    ["{provider: openai, model: [x, gpt-6-luna]}", "{provider: openai, model: gpt-6-luna, answer: tag}"],
+    ["{provider: openai, model: [x, gpt-6-luna]}", "{provider: openai, model: gpt-6-luna, reasoning: default}"],
 )
 def test_equal_judges_are_refused(second: str) -> None:
     message = refusal(f"{SMALL}  - {second}\n")

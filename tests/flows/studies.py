@@ -8,7 +8,7 @@ import pyarrow as pa
 from pipeline.ids import ExperimentName
 from pipeline.operations.auditing import audit
 from pipeline.operations.reporting import status
-from pipeline.operations.results import comparisons
+from pipeline.operations.results import table_of
 from pipeline.operations.resuming import Standing, resume, submit
 from pipeline.operations.studies import check_keys, freeze, open_runs, plan
 from pipeline.operations.worker import Run, Worker
@@ -17,7 +17,7 @@ from pipeline.storage.probe import ensure_proven
 
 
 def submitted(worker: Worker, file: Path) -> list[Run]:
-    planned = plan(str(file))
+    planned = plan(str(file), worker=worker)
     check_keys(worker, (run.config for run in planned.runs))
     ensure_proven(worker.store, worker.clock)
     runs = open_runs(worker, planned, experiment_digest=freeze(worker, planned))
@@ -31,7 +31,7 @@ def finished(worker: Worker, file: Path, *, interval: float = 0.02) -> Standing:
 
 
 def rows(worker: Worker, name: str = "essays") -> pa.Table:
-    return comparisons(worker, ExperimentName(name))
+    return table_of(worker, ExperimentName(name))
 
 
 def column(table: pa.Table, name: str) -> list[object]:

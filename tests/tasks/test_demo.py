@@ -5,7 +5,7 @@ import pytest
 from pipeline.experiment import read_experiment
 from pipeline.samples import Samples
 from pipeline.storage.sources import read_samples
-from pipeline.tasks import task_named
+from pipeline.tasks import task_keys, task_named
 from pipeline.tasks.traits import criterion_named
 
 DEMO = Path(__file__).parents[2] / "infra" / "demo"
@@ -41,7 +41,7 @@ def test_better_essays_are_of_reasonable_length(essays: Samples, qualities: list
 
 
 def test_the_demo_experiment_is_valid_and_judges_every_pair_in_both_directions():
-    experiment = read_experiment((DEMO / "essays.yaml").read_bytes(), source="essays.yaml")
+    experiment = read_experiment((DEMO / "essays.yaml").read_bytes(), source="essays.yaml", tasks=task_keys())
     assert (experiment.samples, experiment.pairs.design) == ("essays.csv", "all")
     assert list(experiment.directions) == ["forward", "reverse"]
     assert task_named(experiment.task).VERSION == 1

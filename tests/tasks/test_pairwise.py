@@ -48,7 +48,7 @@ def test_the_task_is_found_by_its_name():
     assert task_named("pairwise").VERSION == 1
 
 
-@pytest.mark.parametrize("name", ["pairwice", "Pairwise", "grading", ""])
+@pytest.mark.parametrize("name", ["pairwice", "Pairwise", "zzzz", ""])
 def test_an_unknown_task_is_refused(name: str):
     with pytest.raises(ConfigError, match=r"is not a known task; .*pairwise"):
         task_named(name)
@@ -56,7 +56,7 @@ def test_an_unknown_task_is_refused(name: str):
 
 @pytest.mark.parametrize(("ties", "values"), [(False, ["first", "second"]), (True, ["first", "second", "tie"])])
 def test_the_schema_of_an_answer_allows_what_can_be_read(ties: bool, values: list[str]):
-    schema = json.loads(json.dumps(pairwise.json_schema(ties=ties)))
+    schema = json.loads(json.dumps(pairwise.schema_of(ties=ties)))
     assert schema == {
         "type": "object",
         "properties": {"better": {"type": "string", "enum": values}},

@@ -1,0 +1,118 @@
+"""What one experiment wrote as the samples of another: `samples: generations://<experiment>`.
+
+The contestant is the model that wrote, the group is the prompt it answered, and the sample's id is the request's, so
+that `pairlog explain` leads from a verdict back to how its text came to be.
+"""
+
+from collections import Counter
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.domain import RunConfig
+from pipeline.errors import ConfigError
+from pipeline.ids import ExperimentName
+from pipeline.operations.material import load_samples
+from pipeline.operations.results import table_of
+from pipeline.operations.worker import Run, Worker
+from pipeline.samples import Samples
+from pipeline.tasks import Task, Writes, task_named, tasks
+
+_GIVEN = ("id", "text", "group", "contestant", "context")
+
+
+class Written(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Texts to be judged, and how many are not there to be judged, by what became of them."""
+
+    samples: Samples
+    left_out: dict[str, int]
+
+
+def written_elsewhere(location: str, worker: Worker | None) -> Written | None:
+    """Return what the experiment wrote that the location names, or None if it names a file.
+
+    Raises:
+        ConfigError: if there is no such experiment, it writes nothing, or it has not ended.
+
+    """
+    table, separator, name = location.partition("://")
+    if not separator or table not in {task.TABLE for task in tasks().values()}:
+        return None
+    if worker is None:
+        raise ConfigError(f"samples: {location} names an experiment, but no store was given to look for it")
+    runs = worker.runs(ExperimentName(name))
+    task = _writing_task(location, table, runs)
+    opened = sum(run.refresh().counts.open if run.state.plan else run.config.requests for run in runs)
+    if opened:
+        raise ConfigError(
+            f"samples: {opened} requests of {name} have not ended yet; `pairlog resume {name}` brings them to their end"
+        )
+    return _written(worker, ExperimentName(name), runs, task)
+
+
+def _writing_task(location: str, table: str, runs: list[Run]) -> Writes:
+    name = runs[0].config.task
+    task: Task = task_named(name)
+    if not isinstance(task, Writes):
+        raise ConfigError(f"samples: {location} is a {name} experiment, which writes no texts that could be judged")
+    if table != task.TABLE:
+        raise ConfigError(f"samples: {location} is a {name} experiment; write {task.TABLE}://{runs[0].experiment.name}")
+    return task
+
+
+def _written(worker: Worker, name: ExperimentName, runs: list[Run], task: Writes) -> Written:
+    rows = table_of(worker, name)
+    texts = task.written(rows)
+    if not len(texts):
+        raise ConfigError(f"samples: {name} holds no text that could be judged; see `pairlog status {name}`")
+    prompts = pa.concat_tables(
+        [load_samples(worker.store, experiment).table for _, experiment in worker.experiments(name)],
+        promote_options="permissive",
+    )
+    asked = prompts.take(pc.index_in(texts["sample_id"], prompts["id"].combine_chunks()).combine_chunks())
+    labels = contestants([run.config for run in runs])
+    known = {name: asked[name] for name in asked.column_names if name not in _GIVEN}
+    samples = pa.table(
+        {
+            "id": texts["id"],
+            "text": texts["text"],
+            "group": texts["sample_id"],
+            "contestant": [labels[run_id] for run_id in texts["run_id"].to_pylist()],
+            "context": _contexts(asked),
+            **known,
+        }
+    )
+    return Written(samples=Samples.of(samples, source=f"{task.TABLE} of {name}"), left_out=_left_out(rows))
+
+
+def contestants(configs: list[RunConfig]) -> dict[str, str]:
+    """Return what each run's texts are called: the model, and whatever else tells it from other runs of that model."""
+    details = {config.run_id: _details(config) for config in configs}
+    labels: dict[str, str] = {}
+    for config in configs:
+        same = [details[other.run_id] for other in configs if other.judge.model == config.judge.model]
+        varies = [len(set(values)) > 1 for values in zip(*same, strict=True)]
+        told = [each for each, differs in zip(details[config.run_id], varies, strict=True) if differs]
+        labels[config.run_id] = f"{config.judge.model} ({', '.join(told)})" if told else config.judge.model
+    return labels
+
+
+def _details(config: RunConfig) -> tuple[str, ...]:
+    judge = config.judge
+    settings = f"{judge.mode}, temperature {judge.temperature}, at most {judge.max_output_tokens}"
+    return judge.provider, judge.reasoning, config.template.name, f"r{config.repeat}", settings
+
+
+def _contexts(asked: pa.Table) -> pa.ChunkedArray:
+    """Return what was answered, with what the system said before it."""
+    joined = pc.binary_join_element_wise(asked["context"], asked["text"], "\n\n")
+    return pc.if_else(pc.is_valid(asked["context"]), joined, asked["text"])
+
+
+def _left_out(rows: pa.Table) -> dict[str, int]:
+    """Return what became of the requests that wrote nothing to judge, and of how many."""
+    lost = rows.filter(np.asarray(pc.not_equal(rows["status"], "ok")))
+    pairs = zip(lost["status"].to_pylist(), lost["reason"].to_pylist(), strict=True)
+    return dict(Counter(f"{status} ({reason})" if reason else status for status, reason in pairs))
