@@ -20,7 +20,8 @@ def conservation_section(counts: Mapping[str, Counts]) -> Section:
     total = sum(counts.values(), Counts())
     shown = [name for name, value in total.as_dict().items() if value or name in _ALWAYS]
     rows = [
-        [name, *(whole(one.as_dict().get(column, 0)) for column in shown)] for name, one in [*counts.items(), ("all", total)]
+        [name, *(whole(one.as_dict().get(each, 0)) for each in shown)]
+        for name, one in [*counts.items(), ("all", total)]
     ]
     head = ["run", *shown]
     note = (
