@@ -91,6 +91,7 @@ class BatchState(msgspec.Struct, frozen=True, kw_only=True):
     account: str | None = None
     other_files: tuple[str, ...] = ()
     voided: dict[int, str] = {}
+    voided_at: datetime | None = None
     superseded: tuple[str, ...] = ()
     cleaned: bool = False
 
@@ -308,7 +309,7 @@ def _attempted(batch: BatchState, event: AttemptEvent, commit: Commit) -> BatchS
         case Voided(reason=reason):
             given_up = {**batch.voided, batch.attempt: batch.batch_key or ""}
             phase: Phase = "cancelled" if batch.cancel_asked else "voided"
-            return replace(_without_remote(batch), phase=phase, voided=given_up, note=reason)
+            return replace(_without_remote(batch), phase=phase, voided=given_up, voided_at=commit.at, note=reason)
         case Refused(fault=fault, reason=reason):
             return replace(
                 batch,

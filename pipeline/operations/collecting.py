@@ -8,8 +8,9 @@ from pipeline import planning
 from pipeline.errors import AccountError, ConflictError, ProviderError, RejectedError, UnavailableError
 from pipeline.events import AnyEvent, Ended, OutputsStored, Part, StatusChanged
 from pipeline.ids import BatchId
+from pipeline.operations.late import late_parts
 from pipeline.operations.recording import facts
-from pipeline.operations.settling import hold, late_parts
+from pipeline.operations.settling import hold
 from pipeline.operations.worker import Run
 from pipeline.providers import Provider, RemoteBatch
 from pipeline.state import BatchState

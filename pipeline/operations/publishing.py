@@ -10,6 +10,7 @@ from pipeline.domain import STATUSES, Counts
 from pipeline.errors import ConflictError
 from pipeline.events import AnyEvent, BatchPlanned, CancelAsked, RowsPublished
 from pipeline.ids import digest
+from pipeline.operations.late import may_turn_up
 from pipeline.operations.outputs import Reading
 from pipeline.operations.recording import Gathered
 from pipeline.operations.settling import hold
@@ -39,6 +40,8 @@ def publish_due(run: Run, *, only: Container[int] | None = None) -> int:
         for batch in planning.due(run.refresh(), run.worker.clock.now(), only=only).publish:
             if not run.keep():
                 break
+            if may_turn_up(run, batch):
+                continue
             size = sum(part.bytes for part in batch.parts)
             gathered.begin(size)
             publication = _publication(run, batch)

@@ -21,6 +21,9 @@ from pipeline.operations.studies import check_keys, complete_opening
 from pipeline.operations.submitting import complete_plan, submit_due
 from pipeline.operations.worker import Run, Worker
 
+_LOOKS_A_LEASE = 6
+_SHORTEST_REST = 0.1
+
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """How far the runs are: whether a request is open, and whether waiting can bring them further."""
@@ -31,15 +34,17 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     reasons: tuple[str, ...] = ()
 
 
-def advance(run: Run, *, mended: bool = False) -> None:
-    """Do everything about the run that can be done now, without waiting; leave to another worker what it is at."""
+def advance(run: Run, *, mended: bool = False) -> bool:
+    """Do everything about the run that can be done now, without waiting; return False if another worker is at it."""
     if not run.is_live:
         poll_due(run)
     if not _is_work_due(run, mended=mended):
-        return
+        return True
     with contextlib.suppress(LeaseLostError), run.lease() as mine:
         if mine:
             _work(run, mended=mended)
+        return mine
+    return False
 
 
 def _is_work_due(run: Run, *, mended: bool) -> bool:
@@ -89,15 +94,24 @@ def resume(
     complete_opening(worker, runs)
     mended = True
     while True:
-        for run in runs:
-            if planning.is_open(run.refresh()):
-                advance(run, mended=mended)
+        elsewhere = [run for run in runs if planning.is_open(run.refresh()) and not advance(run, mended=mended)]
         mended = False
         now = standing(runs)
         watch(now)
         if once or not now.moves_by_itself:
             return now
-        worker.clock.sleep(interval)
+        _rest(worker, elsewhere, interval)
+
+
+def _rest(worker: Worker, elsewhere: list[Run], interval: float) -> None:
+    """Wait for the next round, or less if a worker that is at one of these runs dies meanwhile."""
+    step = max(worker.pace.lease / _LOOKS_A_LEASE, _SHORTEST_REST)
+    while elsewhere and interval > step:
+        worker.clock.sleep(step)
+        interval -= step
+        if any(worker.leases.is_free(run.run_id) for run in elsewhere):
+            return
+    worker.clock.sleep(interval)
 
 
 def _moves_by_itself(run: Run) -> bool:

@@ -71,10 +71,10 @@ def _look(run: Run, batch: BatchState) -> list[RemoteBatch]:
     taken = known_remote_ids(run) - set(batch.superseded)
     requests = batch.input.requests if batch.input else batch.requests
     candidates = provider.candidates(since=batch.opened_at, requests=requests)
-    return [each for each in candidates if each.remote_id not in taken and _may_be_ours(run, batch, provider, each)]
+    return [each for each in candidates if each.remote_id not in taken and may_be_ours(run, batch, provider, each)]
 
 
-def _may_be_ours(run: Run, batch: BatchState, provider: ProbableProvider, remote: RemoteBatch) -> bool:
+def may_be_ours(run: Run, batch: BatchState, provider: ProbableProvider, remote: RemoteBatch) -> bool:
     """Say whether the candidate is ours, as far as can be told: an ended one shows its request ids."""
     return remote.end is None or _is_proven(run, batch, provider, remote)
 
@@ -164,44 +164,6 @@ def _void(run: Run, batch: BatchState) -> bool:
     run.record(Voided(batch_id=batch.batch_id, attempt=batch.attempt, reason=reason))
     run.notify(batch, "was not created" + ("" if batch.cancel_asked else "; it will be sent again"))
     return True
-
-
-def late_parts(run: Run, batch: BatchState) -> dict[str, str] | None:
-    """Return what came back for attempts that had been given up, or None while such a batch still runs.
-
-    A batch that turns up late is paid for as far as it got: it is stopped, and its answers are used.
-    """
-    found = {remote.remote_id: remote for remote in _superseded(run, batch)} | _turned_up(run, batch)
-    for remote in found.values():
-        if remote.end is None:
-            run.provider.cancel(remote.remote_id)
-    if any(remote.end is None for remote in found.values()):
-        return None
-    return {
-        f"late{number}-{name}": handle
-        for number, remote in enumerate(found.values(), start=1)
-        for name, handle in remote.parts.items()
-    }
-
-
-def _superseded(run: Run, batch: BatchState) -> Iterator[RemoteBatch]:
-    """Yield the batches that turned up before, as they are now; one that is gone has nothing to give."""
-    for remote_id in filter(None, batch.superseded):
-        with contextlib.suppress(RejectedError):
-            yield run.provider.status(remote_id)
-
-
-def _turned_up(run: Run, batch: BatchState) -> dict[str, RemoteBatch]:
-    """Return the batches that a last look finds under the keys of attempts given up; the log remembers them."""
-    found: dict[str, RemoteBatch] = {}
-    for attempt, key in batch.voided.items():
-        assert batch.first_opened_at is not None, "an attempt given up was opened"
-        for remote in run.provider.find(key, since=batch.first_opened_at):
-            found[remote.remote_id] = remote
-            if remote.remote_id not in batch.superseded:
-                run.record(Adopted(batch_id=batch.batch_id, attempt=attempt, remote_id=remote.remote_id))
-                run.notify(batch, f"{remote.remote_id} turned up for an attempt given up", warning=True)
-    return found
 
 
 def adopt_by_hand(run: Run, batch: BatchState, remote_id: str) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.clock import SystemClock
+from pipeline.clock import FixedClock, SystemClock
 from pipeline.errors import StoreError
 from pipeline.operations.resuming import resume
 from pipeline.operations.worker import Worker
@@ -53,6 +53,21 @@ def test_a_worker_frozen_for_longer_than_its_lease_changes_nothing_when_it_wakes
     assert rows(worker).num_rows == 300
     assert simulator.ledger.totals.requests == 300
     check_against_ledger(worker_for(simulator), simulator.ledger)
+
+
+def test_a_worker_that_died_at_work_is_followed_within_ninety_seconds_whatever_the_interval(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile
+) -> None:
+    simulator = simulate()
+    settings = Settings(environment(simulator))
+    with Worker(store, clock=SystemClock(), settings=settings) as dead:
+        (run,) = submitted(dead, experiment_file())
+        assert run.keep(), "it dies with the lease in its hands, somewhere else: nobody here can tell"
+    with Worker(store, clock=FixedClock(datetime.now(UTC)), settings=settings) as other:
+        runs = other.runs(run.experiment.name)
+        assert not resume(other, runs, interval=3600).is_open
+        assert 60 <= other.clock.monotonic() <= 90
+        check_against_ledger(other, simulator.ledger)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,108 @@
+"""What turns up late: batches of attempts that had been given up. They are paid for, so their answers are used.
+
+Where an input was uploaded, giving up removed it, and a late create fails free of charge; what carries our key is found
+by it. A provider with neither (Anthropic) is searched for batches of the right size that were made until a quiet period
+after the attempt was given up: those that have ended are proven by their request ids, and open ones are waited for.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from datetime import timedelta
+
+from pipeline.errors import ProviderError, RejectedError
+from pipeline.events import Adopted
+from pipeline.operations.settling import known_remote_ids, may_be_ours
+from pipeline.operations.worker import Run
+from pipeline.providers import ProbableProvider, RemoteBatch
+from pipeline.state import BatchState
+
+
+def late_parts(run: Run, batch: BatchState) -> dict[str, str] | None:
+    """Return what came back for attempts that had been given up, or None while such a batch may still run.
+
+    A batch that turns up late is paid for as far as it got: it is stopped, and its answers are used.
+    """
+    candidates = _candidates(run, batch)
+    if _is_undecided(run, batch, candidates):
+        return None
+    shown = (*_superseded(run, batch), *_turned_up(run, batch), *_remembered(run, batch, candidates))
+    found = {remote.remote_id: remote for remote in shown}
+    for remote in found.values():
+        if remote.end is None:
+            run.provider.cancel(remote.remote_id)
+    if any(remote.end is None for remote in found.values()):
+        return None
+    return {
+        f"late{number}-{name}": handle
+        for number, remote in enumerate(found.values(), start=1)
+        for name, handle in remote.parts.items()
+    }
+
+
+def may_turn_up(run: Run, batch: BatchState) -> bool:
+    """Say whether a cancelled batch may yet turn up at a provider without our key; one that did is followed again."""
+    if batch.phase != "cancelled" or batch.voided_at is None or not isinstance(run.provider, ProbableProvider):
+        return False
+    try:
+        candidates = _candidates(run, batch)
+    except ProviderError as error:
+        run.notify(batch, f"cannot look for it now: {error}", warning=True)
+        return True
+    if _is_undecided(run, batch, candidates):
+        return True
+    for remote in candidates:
+        run.record(Adopted(batch_id=batch.batch_id, attempt=batch.attempt, remote_id=remote.remote_id))
+        run.notify(batch, f"{remote.remote_id} turned up after all", warning=True)
+    waited = run.worker.clock.now() - batch.voided_at >= timedelta(seconds=run.worker.pace.quiet)
+    return bool(candidates) or not waited
+
+
+def _candidates(run: Run, batch: BatchState) -> list[RemoteBatch]:
+    """Return what a provider without our key shows that is, or may be, of an attempt given up; nothing elsewhere."""
+    provider = run.provider
+    if batch.voided_at is None or batch.first_opened_at is None or not isinstance(provider, ProbableProvider):
+        return []
+    taken = known_remote_ids(run)
+    latest = batch.voided_at + timedelta(seconds=run.worker.pace.quiet)
+    requests = batch.input.requests if batch.input else batch.requests
+    return [
+        remote
+        for remote in provider.candidates(since=batch.first_opened_at, requests=requests)
+        if remote.remote_id not in taken
+        and (remote.created_at is None or remote.created_at <= latest)
+        and may_be_ours(run, batch, provider, remote)
+    ]
+
+
+def _is_undecided(run: Run, batch: BatchState, candidates: list[RemoteBatch]) -> bool:
+    """Say whether one of the candidates is still open, so that only its end will tell whose it is."""
+    undecided = [remote.remote_id for remote in candidates if remote.end is None]
+    if undecided:
+        run.notify(batch, f"may be one of these, and their ids will tell when they end: {', '.join(undecided)}")
+    return bool(undecided)
+
+
+def _superseded(run: Run, batch: BatchState) -> Iterator[RemoteBatch]:
+    """Yield the batches that turned up before, as they are now; one that is gone has nothing to give."""
+    for remote_id in filter(None, batch.superseded):
+        with contextlib.suppress(RejectedError):
+            yield run.provider.status(remote_id)
+
+
+def _turned_up(run: Run, batch: BatchState) -> Iterator[RemoteBatch]:
+    """Yield the batches that a last look finds under the keys of attempts given up; the log remembers them."""
+    for attempt, key in batch.voided.items():
+        assert batch.first_opened_at is not None, "an attempt given up was opened"
+        yield from _remembered(run, batch, run.provider.find(key, since=batch.first_opened_at), attempt=attempt)
+
+
+def _remembered(
+    run: Run, batch: BatchState, found: list[RemoteBatch], *, attempt: int | None = None
+) -> Iterator[RemoteBatch]:
+    """Yield the batches found for an attempt given up, the last one unless told; the log remembers each."""
+    for remote in found:
+        if remote.remote_id not in batch.superseded:
+            given_up = max(batch.voided) if attempt is None else attempt
+            run.record(Adopted(batch_id=batch.batch_id, attempt=given_up, remote_id=remote.remote_id))
+            run.notify(batch, f"{remote.remote_id} turned up for an attempt given up", warning=True)
+        yield remote
