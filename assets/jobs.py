@@ -35,13 +35,13 @@ def submit_experiment(context: dg.OpExecutionContext, config: Confirmed, workers
         context.instance.add_dynamic_partitions(str(segments.name), keys)
         found = [(some.run, each) for some in slicing.choose(worker, keys) for each in slicing.send(some)]
         for run, each in found:
-            if each.is_sent:
+            if slicing.is_handed_over(run, each):
                 about = about_sent(run, each)
                 event = dg.AssetMaterialization(submitted_batches.key, partition=each.segment_id, metadata=about)
                 context.log_event(event)
-        waiting = [each for _, each in found if not each.is_sent]
+        waiting = [(run, each) for run, each in found if not slicing.is_handed_over(run, each)]
     if waiting:
-        reasons = "; ".join(dict.fromkeys(map(why, waiting)))
+        reasons = "; ".join(dict.fromkeys(run.trouble or why(each) for run, each in waiting))
         raise dg.Failure(description=f"{len(waiting)} segments are not at their provider yet: {reasons}")
     context.log.info("%d segments of %s are at their providers; the sensors do the rest", len(found), name)
 

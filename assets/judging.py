@@ -18,7 +18,7 @@ from assets.summaries import about_outputs, about_rows, about_sent, report, tota
 from pipeline.ids import SegmentId
 from pipeline.operations import slicing
 from pipeline.operations.slicing import Chosen
-from pipeline.operations.worker import Worker
+from pipeline.operations.worker import Run, Worker
 from pipeline.slices import Slice
 from pipeline.tasks import task_named
 
@@ -64,7 +64,7 @@ def submitted_batches(
         chosen = _chosen(context, worker)
         config.check(each for some in chosen for each in some.slices())
         found = [(some, each) for some in chosen for each in slicing.send(some)]
-        report(context, found, about=about_sent, done=lambda each: each.is_sent, missing="not at their provider yet")
+        report(context, found, about=about_sent, done=slicing.is_handed_over, missing="not at their provider yet")
     return dg.MaterializeResult(metadata=total(found))
 
 
@@ -86,7 +86,7 @@ def provider_outputs(context: dg.AssetExecutionContext, workers: Workers) -> dg.
     return dg.MaterializeResult(metadata=total(found))
 
 
-def _is_fetched(each: Slice) -> bool:
+def _is_fetched(_: Run, each: Slice) -> bool:
     return each.is_asked and all(
         batch.phase in {"stored", "published"} or batch in each.unread for batch in each.batches
     )
@@ -115,7 +115,7 @@ def comparisons(context: dg.AssetExecutionContext, workers: Workers) -> Iterator
         for each in waiting:
             context.log.warning("%s: %s", each.segment_id, why(each))
         if not waiting:
-            report(context, found, about=about_rows, done=lambda each: each.is_finished, missing="not finished")
+            report(context, found, about=about_rows, done=lambda _, each: each.is_finished, missing="not finished")
             yield dg.MaterializeResult(metadata=total(found))
 
 

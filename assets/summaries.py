@@ -24,22 +24,22 @@ def report(
     found: Found,
     *,
     about: Callable[[Run, Slice], Metadata],
-    done: Callable[[Slice], bool],
+    done: Callable[[Run, Slice], bool],
     missing: str,
 ) -> None:
     """Attach to each slice that is done what there is to know; where some are not, keep those and fail with reasons."""
-    ready = {each.segment_id: about(some.run, each) for some, each in found if done(each)}
+    ready = {each.segment_id: about(some.run, each) for some, each in found if done(some.run, each)}
     if len(ready) == len(found):
         for key, known in ready.items():
             context.add_asset_metadata(known, partition_key=key)
         return
     for key, known in ready.items():
         context.log_event(dg.AssetMaterialization(asset_key=context.asset_key, partition=key, metadata=known))
-    waiting = [each for _, each in found if each.segment_id not in ready]
-    reasons = "; ".join(dict.fromkeys(why(each) for each in waiting))
+    waiting = [(some, each) for some, each in found if each.segment_id not in ready]
+    reasons = "; ".join(dict.fromkeys(some.run.trouble or why(each) for some, each in waiting))
     raise dg.Failure(
         description=f"{len(waiting)} of {len(found)} segments are {missing}: {reasons}",
-        metadata={"batches": batches_of([pair for pair in found if pair[1] in waiting])},
+        metadata={"batches": batches_of(waiting)},
         allow_retries=False,
     )
 

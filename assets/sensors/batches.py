@@ -14,6 +14,7 @@ from assets.partitions import blocks, covered, segments
 from assets.resources import Workers
 from assets.summaries import about_sent
 from pipeline.ids import digest_of
+from pipeline.operations.slicing import is_handed_over
 from pipeline.operations.watching import Round, Watch, oldest
 from pipeline.operations.worker import Run
 from pipeline.slices import Slice, sendable, slices_of
@@ -92,7 +93,8 @@ def _requests(watch: Watch, found: _Found, view: _View) -> Iterator[dg.RunReques
         return each.segment_id not in view.parsed if each.is_finished else bool(each.unread)
 
     def may_go_on(run: Run, each: Slice) -> bool:
-        return each.is_asked and sendable(each, now) and watch.worker.leases.is_free(run.run_id)
+        waits = sendable(each, now) or (each.is_sent and not is_handed_over(run, each))
+        return waits and watch.worker.leases.is_free(run.run_id)
 
     yield from _in_blocks(watch, found, view, name=collect.name, wanted=lambda _, each: is_due(each))
     if not view.is_submitting:
@@ -119,7 +121,8 @@ def _in_blocks(
 
 def _caught_up(found: _Found, view: _View) -> list[dg.AssetMaterialization]:
     """Return what was sent without Dagster's knowledge, from the command line or by a worker that died."""
-    missed = [(run, each) for run, each in found if each.is_sent and each.segment_id not in view.sent | view.busy]
+    known = view.sent | view.busy
+    missed = [(run, each) for run, each in found if is_handed_over(run, each) and each.segment_id not in known]
     return [
         dg.AssetMaterialization(submitted_batches.key, partition=each.segment_id, metadata=about_sent(run, each))
         for run, each in missed[:_MOST_EVENTS]

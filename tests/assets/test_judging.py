@@ -105,6 +105,17 @@ def test_a_live_judge_is_called_when_its_cell_is_materialized(home: Callable[...
     assert here.simulator.ledger.totals.requests == 15
 
 
+def test_a_live_judge_whose_caller_died_is_called_on(home: Callable[..., Home]) -> None:
+    judges = "[{provider: openai, model: gpt-6-luna, mode: live, requests_per_second: 500}]"
+    here = with_pairs(home(judges=judges, faults=parse_faults("live.401=1")))
+    assert not here.materialize("submitted_batches", keys=here.segments(), raises=False).success
+    asked = here.tick("batch_status")
+    assert [request.job_name for request in asked.run_requests] == ["send"]
+    assert all(run.success for run in here.launch(asked))
+    here.launch(here.tick("batch_status"))
+    assert here.green("comparisons") == set(here.segments())
+
+
 def test_a_second_code_location_on_the_same_store_does_no_harm(home: Callable[..., Home], tmp_path: Path) -> None:
     here = with_pairs(home(more="batch: {segments: 3}"))
     with ExitStack() as stack:
