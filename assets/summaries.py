@@ -12,11 +12,13 @@ from pipeline.domain import Counts
 from pipeline.operations.slicing import Chosen, rows_of
 from pipeline.operations.worker import Run
 from pipeline.slices import Slice
+from pipeline.tasks import task_named
 
 Found = Sequence[tuple[Chosen, Slice]]
 
 _TOKENS = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
-_PREVIEW = ("first_id", "second_id", "status", "outcome", "winner_contestant", "reason", "content")
+_SUBJECT = ("first_id", "second_id", "sample_id", "turn", "criterion", "status")
+_SAID = ("outcome", "winner_contestant", "reason", "content")
 
 
 def report(
@@ -97,9 +99,17 @@ def about_rows(run: Run, each: Slice) -> Metadata:
         **metadata.of_counts(each.counts),
         **_tokens(table),
         "took": dg.MetadataValue.text(metadata.took(each)),
-        "preview": metadata.preview(table, columns=_PREVIEW),
+        "dagster/column_schema": dg.TableSchemaMetadataValue(metadata.column_schema(table.schema)),
+        "preview": metadata.preview(table, columns=_shown(run)),
         "batches": _batches(run, each),
     }
+
+
+def _shown(run: Run) -> list[str]:
+    """Return the columns of the task's table that tell a person most."""
+    task = task_named(run.config.task)
+    measured = (measure.column for measure in task.MEASURES)
+    return [name for name in dict.fromkeys((*_SUBJECT, *measured, *_SAID)) if name in task.SCHEMA.names]
 
 
 def total(found: Found) -> Metadata:
