@@ -17,6 +17,7 @@ from pipeline.domain import STATUSES, Counts
 from pipeline.ids import ExperimentName, SegmentId
 from pipeline.operations import answers, slicing
 from pipeline.operations.catalogue import Catalogue, read_catalogue
+from pipeline.operations.summaries import is_pairwise
 from pipeline.operations.worker import Run, Worker
 from pipeline.ranking import Diagnostics, RankingOptions, Unrankable
 from pipeline.slices import Slice
@@ -76,6 +77,11 @@ def _experiments(context: dg.AssetCheckExecutionContext, worker: Worker) -> list
     return worker.experiment_names()
 
 
+def _compared(context: dg.AssetCheckExecutionContext, worker: Worker) -> list[ExperimentName]:
+    """Return those among them that compare; the others have no positions and no ranking."""
+    return [name for name in _experiments(context, worker) if is_pairwise(worker, name)]
+
+
 def _is_partitioned(context: dg.AssetCheckExecutionContext) -> bool:
     return bool(context.has_partition_key or context.has_partition_key_range)
 
@@ -129,7 +135,7 @@ def _listed(name: str, head: list[str], rows: list[list[object]]) -> metadata.Me
 def position_bias(context: dg.AssetCheckExecutionContext, workers: Workers) -> dg.AssetCheckResult:
     """Of the pairs judged in both orders, few enough were decided by the place alone (`checks.position_bias`)."""
     with workers.worker(context.log) as worker:
-        names = _experiments(context, worker)
+        names = _compared(context, worker)
         checks = [experiment.checks for name in names for _, experiment in worker.experiments(name)]
         found = [answers.answers_of(worker, name, RankingOptions()).found for name in names]
     most = min((each.position_bias for each in checks), default=1.0)
@@ -162,7 +168,7 @@ def _by_place(found: Diagnostics) -> list[list[object]]:
 def every_contestant_ranked(context: dg.AssetCheckExecutionContext, workers: Workers) -> dg.AssetCheckResult:
     """Every contestant of the samples has a place."""
     with workers.worker(context.log) as worker:
-        names = _experiments(context, worker)
+        names = _compared(context, worker)
         found = [answers.ranking_of(worker, name, RankingOptions()) for name in names]
     unranked = [
         missing for each in found for missing in ([each.reason] if isinstance(each, Unrankable) else each.unranked)

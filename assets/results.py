@@ -10,7 +10,8 @@ from assets.metadata import GROUP, OWNERS
 from assets.partitions import experiments
 from assets.resources import Workers
 from pipeline.ids import ExperimentName
-from pipeline.operations import answers
+from pipeline.operations import answers, summaries
+from pipeline.operations.worker import Worker
 from pipeline.ranking import Diagnostics, Ranking, RankingOptions, Unrankable
 from pipeline.ranking.report.picture import ranking_svg
 
@@ -33,6 +34,8 @@ def rankings(context: dg.AssetExecutionContext, workers: Workers) -> dg.Material
     """
     name = ExperimentName(context.partition_key)
     with workers.worker(context.log) as worker:
+        if not summaries.is_pairwise(worker, name):
+            return dg.MaterializeResult(metadata=_about_measures(worker, name))
         found = answers.answers_of(worker, name, RankingOptions())
         stored = answers.store_answers(worker, name, found)
         if isinstance(found.ranking, Unrankable):
@@ -44,6 +47,18 @@ def rankings(context: dg.AssetExecutionContext, workers: Workers) -> dg.Material
                 "report": dg.MetadataValue.path(f"{worker.store.url}/{stored.report}"),
             }
         )
+
+
+def _about_measures(worker: Worker, name: ExperimentName) -> metadata.Metadata:
+    """Return what an experiment found that compares nothing: rates, grades, choices or lengths."""
+    found = summaries.summary(worker, name)
+    stored = summaries.store_report(worker, name)
+    return {
+        "found": dg.MetadataValue.md(
+            metadata.markdown_table(list(found.headings), [list(line) for line in found.lines])
+        ),
+        "report": dg.MetadataValue.path(f"{worker.store.url}/{stored}"),
+    }
 
 
 def _about_ranking(ranking: Ranking) -> metadata.Metadata:
@@ -85,6 +100,8 @@ def diagnostics(context: dg.AssetExecutionContext, workers: Workers) -> dg.Mater
     """Whether the judges can be trusted: steadiness, position bias, agreement, refusals, cycles."""
     name = ExperimentName(context.partition_key)
     with workers.worker(context.log) as worker:
+        if not summaries.is_pairwise(worker, name):
+            return dg.MaterializeResult(metadata=_about_measures(worker, name))
         found = answers.answers_of(worker, name, RankingOptions())
         stored = answers.store_answers(worker, name, found)
         table = dg.MetadataValue.path(f"{worker.store.url}/{stored.diagnostics}")

@@ -95,6 +95,17 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
         return digest_of(self)
 
 
+class Measure(msgspec.Struct, frozen=True, kw_only=True):
+    """A column whose values are summed up by contestant and criterion.
+
+    As the share of rows that say yes, the mean of a number, the length of a text, or how often each word was chosen.
+    """
+
+    column: str
+    kind: Literal["share", "mean", "length", "choices"]
+    by: tuple[str, ...] = ("contestant", "criterion")
+
+
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How much fits into one batch."""
 

@@ -9,7 +9,7 @@ import pyarrow.parquet
 from pipeline.cli.app import chosen, worker_on
 from pipeline.cli.screen import complain, print_json, rows, say
 from pipeline.errors import ConfigError
-from pipeline.operations import answers
+from pipeline.operations import answers, summaries
 from pipeline.ranking import (
     Ranking,
     RankingOptions,
@@ -137,9 +137,17 @@ def _show(title: str, found: Ranking) -> None:
     say(f"{found.comparisons:,} comparisons{share}")
 
 
+def _show_summary(title: str, found: summaries.Summary) -> None:
+    rows(f"what {title} found", found.headings, found.lines, right=3)
+
+
 def _study_report(name: str, options: RankingOptions, store: str | None) -> str:
     worker = worker_on(store)
     (experiment,) = chosen(worker, [name])
+    if not summaries.is_pairwise(worker, experiment):
+        say(f"{worker.store.url}/{summaries.store_report(worker, experiment)}")
+        _show_summary(name, summaries.summary(worker, experiment))
+        return summaries.report(worker, experiment)
     found = answers.answers_of(worker, experiment, options)
     stored = answers.store_answers(worker, experiment, found)
     say(f"{worker.store.url}/{stored.ranking}\n{worker.store.url}/{stored.diagnostics}")

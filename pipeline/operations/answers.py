@@ -31,6 +31,7 @@ from pipeline.ranking import (
 )
 from pipeline.storage import keys
 from pipeline.storage.tables import parquet_bytes
+from pipeline.tasks import task_named
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -59,6 +60,11 @@ def ranking_of(
     worker: Worker, name: ExperimentName, options: RankingOptions, *, length: bool = False
 ) -> Ranking | Unrankable:
     """Return the ranking of the experiment's rows so far; `length` lets the model hold a liking for length."""
+    task = worker.runs(name)[0].config.task
+    if task_named(task).SUBJECT != "pair":
+        return Unrankable(
+            reason=f"{name} is a {task} experiment: it compares nothing; `pairlog report {name}` shows what it found"
+        )
     samples = subjects(worker, name)
     lengths = samples.lengths if length else None
     return rank(table_of(worker, name), options, lengths=lengths, everyone=samples.everyone(options.by))
@@ -88,7 +94,7 @@ def report(worker: Worker, name: ExperimentName, answers: Answers) -> str:
         parts=answers.parts,
         panel=answers.panel,
         conservation=conservation(worker, name),
-        provenance=_provenance(worker, name),
+        provenance=provenance(worker, name),
     )
 
 
@@ -108,13 +114,13 @@ def store_answers(worker: Worker, name: ExperimentName, answers: Answers) -> Sto
     )
     ranking = rankings_table(answers.ranking, answers.parts, panel=answers.panel, experiment=name)
     found = diagnostics_table(answers.found, panel=answers.panel, experiment=name)
-    _put_once(worker, stored.ranking, lambda: parquet_bytes(ranking.schema, ranking.to_batches(), metadata={}))
-    _put_once(worker, stored.diagnostics, lambda: parquet_bytes(found.schema, found.to_batches(), metadata={}))
-    _put_once(worker, stored.report, lambda: report(worker, name, answers).encode())
+    put_once(worker, stored.ranking, lambda: parquet_bytes(ranking.schema, ranking.to_batches(), metadata={}))
+    put_once(worker, stored.diagnostics, lambda: parquet_bytes(found.schema, found.to_batches(), metadata={}))
+    put_once(worker, stored.report, lambda: report(worker, name, answers).encode())
     return stored
 
 
-def _put_once(worker: Worker, key: str, made: Callable[[], bytes]) -> None:
+def put_once(worker: Worker, key: str, made: Callable[[], bytes]) -> None:
     """Put an object named after what it was made of; that it is there already is success."""
     if not worker.store.exists(key):
         with suppress(ConflictError):
@@ -172,7 +178,7 @@ def rows_digest(worker: Worker, name: ExperimentName) -> Digest:
     return digest_of(published)
 
 
-def _provenance(worker: Worker, name: ExperimentName) -> dict[str, str]:
+def provenance(worker: Worker, name: ExperimentName) -> dict[str, str]:
     """Return how the report came to be: versions and the digests of what went into it."""
     versions = worker.experiments(name)
     return {

@@ -12,11 +12,10 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import msgspec
 import pyarrow as pa
 
-from pipeline.domain import Answer, RunConfig
+from pipeline.domain import Answer, Measure, RunConfig
 from pipeline.errors import ConfigError
 from pipeline.experiment import TaskKeys
 from pipeline.tasks.answers import Unparsed
-from pipeline.tasks.columns import Measure
 from pipeline.tasks.nearest import remedy
 from pipeline.tasks.templates import CompiledTemplate, Slot
 

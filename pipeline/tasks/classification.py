@@ -11,9 +11,9 @@ import msgspec
 import pyarrow as pa
 from msgspec import Meta
 
-from pipeline.domain import Answer, RunConfig
+from pipeline.domain import Answer, Measure, RunConfig
 from pipeline.tasks.answers import Unparsed
-from pipeline.tasks.columns import CONTESTANT, GROUP, Measure, about_samples
+from pipeline.tasks.columns import CONTESTANT, GROUP, about_samples
 from pipeline.tasks.fields import instruction, object_schema, read_fields, words
 from pipeline.tasks.options import options_of
 from pipeline.tasks.templates import SORTED, CompiledTemplate, split_template

@@ -1,8 +1,5 @@
-"""The columns that the tables of all tasks share, and what of a row people want to see summed up."""
+"""The columns that the tables of all tasks share."""
 
-from typing import Literal
-
-import msgspec
 import pyarrow as pa
 
 _NAME = pa.dictionary(pa.int32(), pa.string())
@@ -42,14 +39,3 @@ OUTPUT = [
 def about_samples(*, subject: list[pa.Field], answer: list[pa.Field]) -> pa.Schema:
     """Return the schema of a task about one sample: `subject` says more of what was asked, `answer` what was said."""
     return pa.schema([*HEAD, REPEAT, SAMPLE, *subject, STATUS, *answer, *OUTPUT])
-
-
-class Measure(msgspec.Struct, frozen=True, kw_only=True):
-    """A column whose values are summed up by contestant and criterion.
-
-    As the share of rows that say yes, the mean of a number, the length of a text, or how often each word was chosen.
-    """
-
-    column: str
-    kind: Literal["share", "mean", "length", "choices"]
-    by: tuple[str, ...] = ("contestant", "criterion")

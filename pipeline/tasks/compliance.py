@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 import pyarrow as pa
 
-from pipeline.domain import Answer, RunConfig
+from pipeline.domain import Answer, Measure, RunConfig
 from pipeline.tasks.answers import Unparsed
-from pipeline.tasks.columns import CONTESTANT, CRITERION, GROUP, Measure, about_samples
+from pipeline.tasks.columns import CONTESTANT, CRITERION, GROUP, about_samples
 from pipeline.tasks.fields import decimal, instruction, object_schema, read_fields, truth, words
 from pipeline.tasks.templates import JUDGED, CompiledTemplate, split_template
 from pipeline.tasks.wording import ONE_TEXT

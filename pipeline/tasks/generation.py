@@ -9,9 +9,9 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.domain import Answer, RunConfig
+from pipeline.domain import Answer, Measure, RunConfig
 from pipeline.tasks.answers import Unparsed
-from pipeline.tasks.columns import GROUP, Measure, about_samples
+from pipeline.tasks.columns import GROUP, about_samples
 from pipeline.tasks.templates import SAID, CompiledTemplate, split_template
 
 VERSION = 1  # raise it when the built-in words or the reading of answers change meaning

@@ -7,9 +7,9 @@ import msgspec
 import pyarrow as pa
 from msgspec import Meta
 
-from pipeline.domain import Answer, RunConfig
+from pipeline.domain import Answer, Measure, RunConfig
 from pipeline.tasks.answers import Unparsed
-from pipeline.tasks.columns import CONTESTANT, CRITERION, GROUP, Measure, about_samples
+from pipeline.tasks.columns import CONTESTANT, CRITERION, GROUP, about_samples
 from pipeline.tasks.fields import decimal, instruction, object_schema, read_fields, words
 from pipeline.tasks.options import options_of
 from pipeline.tasks.templates import JUDGED, CompiledTemplate, split_template

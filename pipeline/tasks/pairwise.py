@@ -11,9 +11,9 @@ import msgspec
 import pyarrow as pa
 from msgspec import Meta
 
-from pipeline.domain import Answer, Outcome, RunConfig, Tags
+from pipeline.domain import Answer, Measure, Outcome, RunConfig, Tags
 from pipeline.tasks.answers import Unparsed, read_json, read_tag
-from pipeline.tasks.columns import HEAD, OUTPUT, REPEAT, STATUS, Measure
+from pipeline.tasks.columns import HEAD, OUTPUT, REPEAT, STATUS
 from pipeline.tasks.options import options_of
 from pipeline.tasks.templates import PAIR, CompiledTemplate, compile_template
 from pipeline.tasks.wording import WORDING

@@ -8,11 +8,12 @@ import pytest
 
 from pipeline.errors import ConfigError
 from pipeline.ids import ExperimentName
-from pipeline.operations.answers import answers_of
+from pipeline.operations.answers import answers_of, ranking_of
 from pipeline.operations.explaining import explain
 from pipeline.operations.studies import plan
+from pipeline.operations.summaries import measures_of, report
 from pipeline.operations.worker import Worker
-from pipeline.ranking import Ranking, RankingOptions
+from pipeline.ranking import Ranking, RankingOptions, Unrankable
 from pipeline.simulator import Simulator
 from pipeline.simulator.faults import Fault
 from tests.flows.studies import column, counts, finished, problems, rows
@@ -163,3 +164,50 @@ def test_a_judge_that_says_not_applicable_is_counted_apart_and_never_as_a_tie(
             assert (row["outcome"], row["reason"]) == (None, "not_applicable")
     assert "tie" in column(table, "outcome")
     assert problems(worker) == []
+
+
+def test_rates_and_grades_come_with_intervals_by_contestant_and_criterion_and_with_agreement(
+    simulate: Simulate, worker_for: Callable[..., Worker], write: Callable[..., Path]
+) -> None:
+    worker = worker_for(simulate(skills=SKILLS, sharpness=1.0))
+    finished(worker, a_generation(write))
+    finished(worker, write("verdicts", f"samples: generations://answers\ntask: compliance\njudges: {JUDGES}\n"))
+    finished(
+        worker,
+        write(
+            "grades", f"samples: generations://answers\ntask: grading\nscale: {{low: 0, high: 2}}\njudges: {JUDGES}\n"
+        ),
+    )
+    for name, column_ in (("verdicts", "compliant"), ("grades", "score")):
+        (found,) = measures_of(worker, ExperimentName(name))
+        table = rows(worker, name)
+        overall = [cell for cell in found.cells if len(cell.names) == 1]
+        assert [cell.names[0] for cell in overall] == list(SKILLS)
+        assert all(cell.low <= cell.value <= cell.high and cell.samples == 16 for cell in overall)
+        finer = {cell.names: cell for cell in found.cells if len(cell.names) == 2}
+        assert {names[1] for names in finer} == {"s0", "s1"}
+        plain = [
+            float(row[column_])
+            for row in table.select(["contestant", "criterion", column_]).to_pylist()
+            if (row["contestant"], row["criterion"]) == ("plain", "s1")
+        ]
+        assert finer["plain", "s1"].value == pytest.approx(sum(plain) / len(plain))
+        (concord,) = found.concord
+        assert concord.judges == ("openai/judge-one", "openai/judge-two")
+        assert concord.samples == 48
+        assert concord.low is not None
+        assert 0.3 < concord.low < (concord.beyond_chance or 0) < 1
+        page = report(worker, ExperimentName(name))
+        assert "Agreement between judges" in page
+        assert "fine/model-x:1 stands first" in page
+
+
+def test_what_compares_nothing_has_no_ranking_and_says_so(
+    simulate: Simulate, worker_for: Callable[..., Worker], write: Callable[..., Path]
+) -> None:
+    worker = worker_for(simulate())
+    finished(worker, a_generation(write))
+    found = ranking_of(worker, ExperimentName("answers"), RankingOptions())
+    assert isinstance(found, Unrankable)
+    assert "is a generation experiment: it compares nothing; `pairlog report answers`" in found.reason
+    assert "48 texts were written" in report(worker, ExperimentName("answers"))

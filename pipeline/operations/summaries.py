@@ -1,0 +1,59 @@
+"""What an experiment whose task is not pairwise says: rates, grades, choices or lengths, for people and as a page."""
+
+import msgspec
+
+from pipeline.ids import ExperimentName
+from pipeline.operations.answers import conservation, provenance, put_once, rows_digest
+from pipeline.operations.results import table_of, task_of
+from pipeline.operations.worker import Worker
+from pipeline.ranking.measured import Measured, measured
+from pipeline.ranking.report.measures import measures_html
+from pipeline.storage import keys
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """A small table for people: headings, and lines of as many cells."""
+
+    headings: tuple[str, ...]
+    lines: tuple[tuple[str, ...], ...]
+
+
+def is_pairwise(worker: Worker, name: ExperimentName) -> bool:
+    """Say whether the experiment compares, so that its contestants can be ranked."""
+    return task_of(worker, name).SUBJECT == "pair"
+
+
+def measures_of(worker: Worker, name: ExperimentName) -> tuple[Measured, ...]:
+    """Return what the experiment's rows say so far, by the measures of its task."""
+    rows = table_of(worker, name)
+    return tuple(measured(rows, measure) for measure in task_of(worker, name).MEASURES)
+
+
+def summary(worker: Worker, name: ExperimentName) -> Summary:
+    """Return what the experiment's rows say so far in one table."""
+    lines = [
+        (each.measure.column, " · ".join(cell.names), cell.choice or "", f"{cell.value:.3f}",
+         f"{cell.low:.3f} … {cell.high:.3f}", str(cell.samples))
+        for each in measures_of(worker, name)
+        for cell in each.cells
+    ]  # fmt: skip
+    return Summary(headings=("what", "of", "choice", "value", "95 %", "samples"), lines=tuple(lines))
+
+
+def report(worker: Worker, name: ExperimentName) -> str:
+    """Return the report as one self-contained page."""
+    return measures_html(
+        table_of(worker, name),
+        measures_of(worker, name),
+        experiment=name,
+        task=worker.runs(name)[0].config.task,
+        conservation=conservation(worker, name),
+        provenance=provenance(worker, name),
+    )
+
+
+def store_report(worker: Worker, name: ExperimentName) -> str:
+    """Put the report into the store, named after the rows behind it; return its key."""
+    key = keys.report(name, rows_digest(worker, name))
+    put_once(worker, key, lambda: report(worker, name).encode())
+    return key

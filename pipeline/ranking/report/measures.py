@@ -1,0 +1,140 @@
+"""The page about samples that were judged one by one, or about texts that were written: rates, grades, choices."""
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from pipeline.domain import Counts
+from pipeline.ranking.measured import Cell, Concord, Measured
+from pipeline.ranking.report.document import contents, document, glossary, opening, provisional
+from pipeline.ranking.report.markup import Html, Section, number, percent, plural, section, table, whole
+from pipeline.ranking.report.plots import Scale, ends, interval, scale_for
+from pipeline.ranking.report.record import conservation_section, excluded_section, provenance_section, tokens_section
+
+_MOST_SHOWN = 500
+_WORDS = {
+    "Interval": (
+        "The range in which the true value lies with 95 % confidence; a sample judged several times counts once."
+    ),
+    "Beyond chance": (
+        "Cohen’s κ of two judges, Krippendorff’s α of more, or of grades: 0 is what chance gives, 1 complete "
+        "agreement. Where judges disagree, read their explanations before you believe a rate."
+    ),
+}
+_TITLES = {
+    "share": "Share of samples that comply",
+    "mean": "Grades",
+    "length": "Lengths in characters",
+    "choices": "Labels",
+}
+_HEADS = {"share": "complies", "mean": "mean", "length": "characters", "choices": "share"}
+
+
+def measures_html(
+    rows: pa.Table,
+    found: Sequence[Measured],
+    *,
+    experiment: str,
+    task: str,
+    conservation: Mapping[str, Counts],
+    provenance: Mapping[str, str],
+) -> str:
+    """Return the page; `conservation` is by run, from the log."""
+    total = sum(conservation.values(), Counts())
+    sections: list[Section] = []
+    for each in found:
+        sections += _measure_sections(each)
+    tokens = tokens_section(rows)
+    excluded = {name: value for name, value in total.as_dict().items() if name not in _COUNTED and value}
+    sections += [tokens] if tokens is not None else []
+    sections += [conservation_section(conservation), excluded_section(rows, excluded)]
+    sections += [provenance_section(provenance), glossary(_WORDS)]
+    body: list[Html] = [provisional(total.ended, total.planned)] if total.open else []
+    body.append(opening(f"{experiment} · {task}", _verdict(found, total), _trust(found)))
+    return document(f"{experiment}: {task}", [*body, contents(sections), *sections])
+
+
+_COUNTED = ("planned", "ok", "open")
+
+
+def _verdict(found: Sequence[Measured], total: Counts) -> str:
+    cells = [cell for each in found for cell in each.cells if len(cell.names) == 1]
+    if not cells:
+        return f"{whole(total.ok)} of {whole(total.planned)} requests ended well."
+    best, kind = cells[0], found[0].measure.kind
+    if kind == "choices":
+        return f"“{best.choice}” is what most is found of {best.names[0]}: {_shown(best.value, kind)}."
+    if kind == "length":
+        return f"{whole(total.ok)} texts were written."
+    return f"{best.names[0]} stands first with {_shown(best.value, kind)} ({_range(best, kind)})."
+
+
+def _trust(found: Sequence[Measured]) -> str:
+    every = [concord for each in found for concord in each.concord]
+    if not every:
+        return ""
+    least = min(every, key=lambda concord: concord.same)
+    judges = " and ".join(least.judges)
+    return f"Judges agree on {percent(least.same)} of the samples or more; least do {judges}."
+
+
+def _measure_sections(found: Measured) -> list[Section]:
+    kind = found.measure.kind
+    if not found.cells:
+        return []
+    values = [value for cell in found.cells for value in (cell.low, cell.high)]
+    scale = Scale(low=0.0, high=1.0) if kind in {"share", "choices"} else scale_for(values)
+    made = [_cells_table(found.by[:1], [cell for cell in found.cells if len(cell.names) == 1], kind, scale)]
+    finer = [cell for cell in found.cells if len(cell.names) > 1]
+    made += [_cells_table(found.by, finer, kind, scale)] if finer else []
+    sections = [section(_TITLES[kind], *made, note="Rows that are not ok count nowhere: no failure is a zero.")]
+    if found.concord:
+        sections.append(section("Agreement between judges", _concord_table(found.concord)))
+    return sections
+
+
+def _cells_table(by: Sequence[str], cells: Sequence[Cell], kind: str, scale: Scale) -> Html:
+    head = [
+        *by,
+        *(["label"] if kind == "choices" else []),
+        ends(scale, title=_HEADS[kind]),
+        _HEADS[kind],
+        "95 %",
+        "samples",
+    ]
+    lines = [
+        [
+            *cell.names,
+            *([cell.choice or "–"] if kind == "choices" else []),
+            interval(scale, cell.value, cell.low, cell.high),
+            _shown(cell.value, kind),
+            _range(cell, kind),
+            whole(cell.samples),
+        ]
+        for cell in cells[:_MOST_SHOWN]
+    ]
+    left = len(cells) - len(lines)
+    more = f" ({plural(left, 'further one')} left out)" if left > 0 else ""
+    return table(head, lines, caption=f"By {' and '.join(by)}{more}")
+
+
+def _concord_table(found: Sequence[Concord]) -> Html:
+    lines = [
+        [
+            " · ".join(each.judges),
+            percent(each.same),
+            number(each.beyond_chance),
+            "–" if each.low is None else f"{number(each.low)} to {number(each.high)}",
+            whole(each.samples),
+        ]
+        for each in found
+    ]
+    return table(["judges", "same", "beyond chance", "95 %", "samples"], lines, caption="Agreement")
+
+
+def _shown(value: float, kind: str) -> str:
+    return percent(value, 1) if kind in {"share", "choices"} else number(value, 0 if kind == "length" else 2)
+
+
+def _range(cell: Cell, kind: str) -> str:
+    return f"{_shown(cell.low, kind)} to {_shown(cell.high, kind)}"
