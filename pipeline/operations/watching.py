@@ -17,13 +17,13 @@ from pipeline import planning
 from pipeline.errors import ConfigError, LeaseLostError, PipelineError
 from pipeline.ids import BatchId, RunId
 from pipeline.operations.collecting import poll_due
+from pipeline.operations.continuing import continue_due, is_to_continue
 from pipeline.operations.settling import settle_due
 from pipeline.operations.studies import check_keys, complete_opening
 from pipeline.operations.worker import Run, Worker
 from pipeline.state import AT_PROVIDER, BatchState
 
 _AT_ONCE = 8
-_QUESTIONS_A_ROUND = 1_500
 _SHARE_OF_AGE = 1 / 12
 _LONGEST_PAUSE = 600.0
 
@@ -37,11 +37,32 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     troubles: tuple[str, ...] = ()
 
 
+class _Tally:
+    """What a round has seen so far, and behind which run the next one is to begin."""
+
+    def __init__(self, after: str) -> None:
+        self.asked: Counter[str] = Counter()
+        self.ended = 0
+        self.troubles: dict[str, None] = {}
+        self.reached = after
+        self._left: str | None = None
+
+    def leave(self) -> None:
+        """Remember that something behind the run reached last is left for the next round."""
+        self._left = self.reached if self._left is None else self._left
+
+    def round(self) -> Round:
+        """Return it as a value."""
+        troubles = tuple(self.troubles)
+        return Round(polled=self.asked.total(), ended=self.ended, after=self._left or "", troubles=troubles)
+
+
 class Watch:
     """One worker's rounds over everything that is open in its store."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Worker, *, questions: int = 1_500) -> None:
         self.worker = worker
+        self._questions = questions
         self._aside: set[RunId] = set()
         self._polled: dict[tuple[RunId, BatchId], float] = {}
 
@@ -69,43 +90,55 @@ class Watch:
         """
         clock = self.worker.clock
         until = clock.monotonic() + seconds
-        asked: Counter[str] = Counter()
-        ended, troubles = 0, dict[str, None]()
-        reached = after
+        tally = _Tally(after)
         if any(run.state.plan is None for run in runs):
             complete_opening(self.worker, runs)
         for run in _rotated([run for run in runs if planning.is_open(run.state)], after):
             if clock.monotonic() >= until:
-                return Round(polled=asked.total(), ended=ended, after=reached, troubles=tuple(troubles))
+                tally.leave()
+                break
             try:
-                ended += self._look(run, asked)
+                tally.ended += self._look(run, tally)
             except ConfigError as error:
-                troubles[str(error)] = None
+                tally.troubles[str(error)] = None
             except PipelineError as error:
-                troubles[f"{run.run_id}: {error}"] = None
+                tally.troubles[f"{run.run_id}: {error}"] = None
             if run.trouble:
-                troubles[f"{run.run_id}: {run.trouble}"] = None
-            reached = run.run_id
-        return Round(polled=asked.total(), ended=ended, troubles=tuple(troubles))
+                tally.troubles[f"{run.run_id}: {run.trouble}"] = None
+            tally.reached = run.run_id
+        return tally.round()
 
-    def _look(self, run: Run, asked: Counter[str]) -> int:
-        """Ask after one run's batches; return how many ended."""
-        if run.is_live:
-            return 0
-        provider = run.config.judge.provider
-        due = planning.due(run.state, self.worker.clock.now())
-        wanted = [batch for batch in due.poll if self._is_time(run, batch)][: _QUESTIONS_A_ROUND - asked[provider]]
-        if not wanted and not due.settle:
-            return 0
-        check_keys(self.worker, [run.config])
-        if due.settle:
+    def _look(self, run: Run, tally: "_Tally") -> int:
+        """Ask after one run's batches, and go on with its conversations; return how many batches ended."""
+        if not run.is_live:
+            self._settle(run)
+        if is_to_continue(run):
+            with suppress(LeaseLostError), run.lease() as mine:
+                if mine:
+                    continue_due(run)
+        return 0 if run.is_live else self._poll(run, tally)
+
+    def _settle(self, run: Run) -> None:
+        if planning.due(run.state, self.worker.clock.now()).settle:
+            check_keys(self.worker, [run.config])
             with suppress(LeaseLostError), run.lease() as mine:
                 if mine:
                     settle_due(run)
-        asked[provider] += len(wanted)
-        for batch in wanted:
+
+    def _poll(self, run: Run, tally: "_Tally") -> int:
+        provider = run.config.judge.provider
+        due = planning.due(run.state, self.worker.clock.now()).poll
+        wanted = [batch for batch in due if self._is_time(run, batch)]
+        allowed = wanted[: self._questions - tally.asked[provider]]
+        if len(allowed) < len(wanted):
+            tally.leave()
+        if not allowed:
+            return 0
+        check_keys(self.worker, [run.config])
+        tally.asked[provider] += len(allowed)
+        for batch in allowed:
             self._polled[run.run_id, batch.batch_id] = self.worker.clock.monotonic()
-        return poll_due(run, only={batch.batch_id for batch in wanted}, at_once=_AT_ONCE) if wanted else 0
+        return poll_due(run, only={batch.batch_id for batch in allowed}, at_once=_AT_ONCE)
 
     def _is_time(self, run: Run, batch: BatchState) -> bool:
         last = self._polled.get((run.run_id, batch.batch_id))

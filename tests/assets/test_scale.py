@@ -2,11 +2,12 @@
 
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from pipeline.operations.watching import Watch
+from pipeline.operations.watching import Watch, pause
 from tests.assets.dagster_home import Home
 from tests.flows.studies import submitted
 
@@ -32,12 +33,33 @@ def test_a_tick_over_ten_thousand_open_batches_is_bounded(home: Callable[..., Ho
     assert max(taken) < 30
 
 
-def test_old_batches_are_asked_after_less_often(home: Callable[..., Home], tmp_path: Path) -> None:
+def test_what_one_round_leaves_the_next_one_begins_with(home: Callable[..., Home], tmp_path: Path) -> None:
+    here = home(latency_seconds=100_000, more="repeats: 5")
+    submitted(here.worker, tmp_path / "essays.yaml")
+    watch = Watch(here.worker, questions=2)
+    runs = watch.runs()
+    rounds = [watch.round(runs, seconds=9)]
+    for _ in range(2):
+        rounds.append(watch.round(watch.runs(), seconds=9, after=rounds[-1].after))
+    names = [run.run_id for run in runs]
+    assert [each.polled for each in rounds[:2]] == [2, 2]
+    assert [each.after for each in rounds[:2]] == [names[1], names[3]]
+    assert all(batch.phase == "running" for run in watch.runs() for batch in run.state.batches.values())
+
+
+def test_a_round_without_time_asks_nothing(home: Callable[..., Home], tmp_path: Path) -> None:
     here = home(latency_seconds=100_000)
     submitted(here.worker, tmp_path / "essays.yaml")
     watch = Watch(here.worker)
-    assert watch.round(watch.runs(), seconds=5).polled == 1
-    (run,) = watch.runs()
+    assert watch.round(watch.runs(), seconds=0).polled == 0
+
+
+@pytest.mark.parametrize(("hours", "seconds"), [(0, 0), (1, 300), (2, 600), (20, 600)])
+def test_the_longer_a_batch_waits_the_less_often_it_is_asked_after(
+    home: Callable[..., Home], tmp_path: Path, hours: int, seconds: int
+) -> None:
+    here = home(latency_seconds=100_000)
+    (run,) = submitted(here.worker, tmp_path / "essays.yaml")
     (batch,) = run.state.batches.values()
-    assert not watch.round([run], seconds=0).polled, "no time, no question"
-    assert batch.phase in {"submitted", "running"}
+    assert batch.submitted_at is not None
+    assert pause(batch, batch.submitted_at + timedelta(hours=hours)) == seconds
