@@ -9,7 +9,6 @@ from pipeline import planning
 from pipeline.domain import STATUSES, Counts
 from pipeline.errors import ConflictError
 from pipeline.events import AnyEvent, BatchPlanned, CancelAsked, RowsPublished
-from pipeline.ids import digest
 from pipeline.operations.late import may_turn_up
 from pipeline.operations.outputs import Reading
 from pipeline.operations.recording import Gathered
@@ -17,8 +16,11 @@ from pipeline.operations.settling import hold
 from pipeline.operations.worker import Run
 from pipeline.state import BatchState
 from pipeline.storage import keys
+from pipeline.storage.streams import Measured
 from pipeline.storage.tables import opened
 from pipeline.tasks import task_named
+
+_BLOCK = 1 << 20
 
 
 class _Publication(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,12 +62,7 @@ def _publication(run: Run, batch: BatchState) -> _Publication | None:
     key = keys.rows(task_named(run.config.task).TABLE, run.experiment.name, run.run_id, batch.batch_id)
     store = run.worker.store
     if not store.exists(key):
-        body = reading.table()
-        if reading.written:
-            try:
-                store.put_new(key, body)
-            except ConflictError:
-                run.notify(batch, "was published by another worker")
+        _write(run, batch, key, reading)
     rows = _published(run, batch, key, reading) if store.exists(key) else _nothing_published(batch, reading)
     if not rows.again:
         return _Publication(rows=rows, following=())
@@ -74,15 +71,27 @@ def _publication(run: Run, batch: BatchState) -> _Publication | None:
     return _Publication(rows=rows, following=(planning.next_batch(batch, again=rows.again, burns=burns),))
 
 
+def _write(run: Run, batch: BatchState, key: str, reading: Reading) -> None:
+    """Store the rows, if there are any and nobody stored them first."""
+    body = reading.table()
+    if reading.written:
+        try:
+            run.worker.store.put_new(key, body)
+        except ConflictError:
+            run.notify(batch, "was published by another worker")
+
+
 def _published(run: Run, batch: BatchState, key: str, reading: Reading) -> RowsPublished:
     """Return the event for the rows that can be read now, whoever wrote them."""
     with opened(run.worker.store, key) as file:
         found = Counter(file.read(columns=["status"]).column("status").to_pylist())
+    with run.worker.store.open(key) as body:
+        stored = Measured(iter(lambda: body.read(_BLOCK), b"")).drained()
     ended = sum(found.values())
     return RowsPublished(
         batch_id=batch.batch_id,
         key=key,
-        digest=digest(run.worker.store.get(key)),
+        digest=stored.digest(),
         counts=Counts(planned=ended, **{status: found.get(status, 0) for status in STATUSES}),
         again=batch.requests - ended,
         damaged=reading.damaged,

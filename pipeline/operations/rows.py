@@ -16,6 +16,7 @@ from pipeline.state import BatchState
 from pipeline.tasks import task_named
 
 _ROWS_AT_ONCE = 8_192
+_CHARACTERS_AT_ONCE = 4 * 2**20
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -62,11 +63,13 @@ class RowBuilder:
     def batches(self, blocks: Iterable[list[Row]]) -> Iterator[pa.RecordBatch]:
         """Yield the rows, some blocks at a time."""
         gathered: list[Row] = []
+        size = 0
         for rows in blocks:
             gathered += rows
-            if len(gathered) >= _ROWS_AT_ONCE:
+            size += sum(len(row.output.content or "") for row in rows if row.output is not None)
+            if len(gathered) >= _ROWS_AT_ONCE or size >= _CHARACTERS_AT_ONCE:
                 yield self._block(gathered)
-                gathered = []
+                gathered, size = [], 0
         if gathered:
             yield self._block(gathered)
 

@@ -118,7 +118,7 @@ def _stored_input(run: Run, batch: BatchState) -> InputStored:
     key = keys.requests(run.run_id, batch.batch_id)
     measured = Measured(run.renderer.blocks(positions))
     try:
-        run.worker.store.put_stream(key, compressed(measured))
+        run.worker.store.put_stream(key, compressed(measured, repetitive=True))
     except ConflictError:
         measured = Measured(run.renderer.blocks(positions)).drained()
         _verify(run, key, expected=measured.digest())

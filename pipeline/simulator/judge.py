@@ -85,11 +85,11 @@ class Judge:
         draw = self._draw(ask)
         rated = read_rated(ask.prompt)
         if rated is not None:
-            text = _spoiled(self._rating(ask, rated, draw), None, twist)
+            text = _spoiled(self._rating(ask, rated, draw), None, twist, draw)
             return _counted(ask, text, _STOPS.get(twist or "", "stop"), draw)
         question = read_question(ask.prompt, self._known)
         if question is None and ask.schema is None:
-            text = _spoiled(self._writing(ask, draw), None, twist)
+            text = _spoiled(self._writing(ask, draw), None, twist, draw)
             return _counted(ask, text, _STOPS.get(twist or "", "stop"), draw)
         spelling = read_spelling(question.around) if question else None
         outcome = self._outcome(ask, question, spelling, draw)
@@ -97,7 +97,7 @@ class Judge:
             outcome = _OTHER[outcome]
         abstains = self._abstains(ask, spelling, draw)
         outcome = None if abstains else outcome
-        text = _spoiled(_answer(ask, spelling, "n/a" if abstains else outcome, draw), spelling, twist)
+        text = _spoiled(_answer(ask, spelling, "n/a" if abstains else outcome, draw), spelling, twist, draw)
         reply = _counted(ask, text, _STOPS.get(twist or "", "stop"), draw)
         if question is None:
             return reply
@@ -157,7 +157,12 @@ def _answer(ask: Ask, spelling: Spelling | None, outcome: Outcome | Literal["n/a
     return f"{said}{spelling.prefix}{word}{spelling.suffix}"
 
 
-def _spoiled(text: str, spelling: Spelling | None, twist: str | None) -> str:
+def _rambling(draw: int) -> str:
+    """Return eight kilobytes that compress about as well as prose does."""
+    return hashlib.shake_128(draw.to_bytes(16)).hexdigest(2048) * 2
+
+
+def _spoiled(text: str, spelling: Spelling | None, twist: str | None, draw: int) -> str:
     """Return the text as an odd or unhelpful model would have written it."""
     match twist:
         case "answer.unparseable":
@@ -167,6 +172,8 @@ def _spoiled(text: str, spelling: Spelling | None, twist: str | None) -> str:
             return f"{prefix}SAMPLE_1{suffix} {prefix}SAMPLE_2{suffix}"
         case "answer.u2028":
             return f"One line,\u2028another,\u2029a third,\u0085and\n{text}"
+        case "answer.long":
+            return f"{_rambling(draw)}\n\n{text}"
         case "answer.fenced":
             return f"```json\n{text}\n```"
         case "answer.refusal":

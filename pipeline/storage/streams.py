@@ -16,6 +16,7 @@ else:
 LONGEST_LINE = 16 * 2**20
 _TOO_LONG = b""
 _BLOCK = 1 << 20
+_WINDOW: dict[int, int] = {zstd.CompressionParameter.compression_level: 3}
 _LONG_WINDOW: dict[int, int] = {  # requests repeat the same samples far apart: 25 times smaller instead of 4
     zstd.CompressionParameter.compression_level: 3,
     zstd.CompressionParameter.enable_long_distance_matching: 1,
@@ -49,9 +50,9 @@ class Measured:
         return self
 
 
-def compressed(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the chunks as one zstd stream."""
-    compressor = zstd.ZstdCompressor(options=_LONG_WINDOW)
+def compressed(chunks: Iterable[bytes], *, repetitive: bool = False) -> Iterator[bytes]:
+    """Yield the chunks as one zstd stream; what repeats itself far apart is worth 128 MiB of memory, on either side."""
+    compressor = zstd.ZstdCompressor(options=_LONG_WINDOW if repetitive else _WINDOW)
     for chunk in chunks:
         if squeezed := compressor.compress(chunk):
             yield squeezed

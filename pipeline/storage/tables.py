@@ -11,7 +11,7 @@ from pipeline.errors import CorruptObjectError
 from pipeline.storage import Store
 
 _ROWS_A_GROUP = 65_536
-_BYTES_A_GROUP = 64 * 2**20
+_BYTES_A_GROUP = 16 * 2**20
 _METADATA = {"pairlog.schema": "1", "pairlog.producer": "pairlog"}
 
 
