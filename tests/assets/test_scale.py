@@ -44,7 +44,7 @@ def test_what_one_round_leaves_the_next_one_begins_with(home: Callable[..., Home
     names = [run.run_id for run in runs]
     assert [each.polled for each in rounds[:2]] == [2, 2]
     assert [each.after for each in rounds[:2]] == [names[1], names[3]]
-    assert all(batch.phase == "running" for run in watch.runs() for batch in run.state.batches.values())
+    assert all(batch.remote_status for run in watch.runs() for batch in run.state.batches.values())
 
 
 def test_a_round_without_time_asks_nothing(home: Callable[..., Home], tmp_path: Path) -> None:
