@@ -93,7 +93,7 @@ def _denied_by(statements: list[dict[str, object]]) -> Callable[[Call], bool]:
         resource = f"arn:aws:s3:::{call.path.removeprefix('/')}"
         return any(
             _action(call) in _all_of(statement["Action"])
-            and resource.startswith(str(statement["Resource"]).removesuffix("*"))
+            and any(resource.startswith(each.removesuffix("*")) for each in _all_of(statement["Resource"]))
             and ("Condition" not in statement or "if-none-match" not in call.headers)
             for statement in statements
         )
