@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BROWSER := $(VENV)/.browser
+DATABASE := $(VENV)/.database
 PYTEST := $(BIN)/python -m pytest
 export UV_SYSTEM_CERTS := 1
 
@@ -16,7 +17,7 @@ demo: $(READY)
 ui: $(READY)
 	$(BIN)/python infra/demo/ui.py
 
-test: $(READY) $(BROWSER)
+test: $(READY) $(BROWSER) $(DATABASE)
 	$(PYTEST) -n auto --dist worksteal -m "not slow"
 
 # The whole crash matrix (on disk, S3 and GCS; on several wires), pairs of crashes, and thousands of simulated histories:
@@ -55,6 +56,12 @@ $(READY): requirements.lock pyproject.toml
 $(BROWSER): $(READY)
 	command -v chromium chromium-browser google-chrome >/dev/null \
 	  || { apt-get update --quiet=2 && apt-get install --yes --quiet=2 --no-install-recommends chromium; } >/dev/null
+	touch $@
+
+# Dagster's production storage is tried on a real PostgreSQL: Debian's, unless there is one.
+$(DATABASE): $(READY)
+	ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null \
+	  || { apt-get update --quiet=2 && apt-get install --yes --quiet=2 --no-install-recommends postgresql; } >/dev/null
 	touch $@
 
 lock: $(READY)

@@ -67,7 +67,7 @@ def seaweedfs(folder: Path, identities: tuple[Identity, ...] = (ADMIN,)) -> Iter
     def command(ports: list[int]) -> list[str]:
         s3, s3_grpc, master, master_grpc, volume, volume_grpc, filer, filer_grpc = ports
         return [
-            _script("weed"), "-logtostderr=true", "server", f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1",
+            script("weed"), "-logtostderr=true", "server", f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1",
             "-master.telemetry=false", f"-master.port={master}", f"-master.port.grpc={master_grpc}",
             "-master.volumeSizeLimitMB=64", "-volume.max=0",
             f"-volume.port={volume}", f"-volume.port.grpc={volume_grpc}",
@@ -76,9 +76,16 @@ def seaweedfs(folder: Path, identities: tuple[Identity, ...] = (ADMIN,)) -> Iter
             "-s3.port.iceberg=0", "-s3.port.lance=0",
         ]  # fmt: skip
 
-    with _serving(command, ports=8, path="/status", log=folder / "seaweedfs.log") as ports:
+    with serving_s3(command, log=folder / "seaweedfs.log") as ports:
+        yield S3Server(endpoint=f"http://127.0.0.1:{ports[0]}")
+
+
+@contextmanager
+def serving_s3(command: Callable[[list[int]], list[str]], *, log: Path) -> Iterator[list[int]]:
+    """Start SeaweedFS, which takes eight ports and leaves sockets behind; give its ports, the one for S3 first."""
+    with _serving(command, ports=8, path="/status", log=log) as ports:
         try:
-            yield S3Server(endpoint=f"http://127.0.0.1:{ports[0]}")
+            yield ports
         finally:
             for left in Path(tempfile.gettempdir()).glob("seaweedfs-*-grpc-*.sock"):
                 if left.stem.rpartition("-")[2] in map(str, ports):
@@ -91,7 +98,7 @@ def rclone(folder: Path) -> Iterator[S3Server]:
 
     def command(ports: list[int]) -> list[str]:
         return [
-            _script("rclone"), "serve", "s3", str(folder), "--addr", f"127.0.0.1:{ports[0]}",
+            script("rclone"), "serve", "s3", str(folder), "--addr", f"127.0.0.1:{ports[0]}",
             "--auth-key", f"{ADMIN.name},{ADMIN.secret}", "--config", str(folder / "rclone.conf"),
         ]  # fmt: skip
 
@@ -118,7 +125,7 @@ def _identity(identity: Identity) -> dict[str, object]:
     return {"name": identity.name, "credentials": credentials, "actions": list(identity.actions)}
 
 
-def _script(name: str) -> str:
+def script(name: str) -> str:
     return str(Path(sysconfig.get_path("scripts")) / name)
 
 
@@ -129,7 +136,7 @@ def _gcs_binary() -> Path:
     return folder / f"fake-gcs-server-{sys.platform}-{machine}"
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Return that many free ports, none of which a connection may be given before the server takes it."""
     found: list[int] = []
     while len(found) < count:
@@ -144,7 +151,7 @@ def _free_ports(count: int) -> list[int]:
 def _serving(command: Callable[[list[int]], list[str]], *, ports: int, path: str, log: Path) -> Iterator[list[int]]:
     """Start the server on free ports, once more if another process was quicker to take one; give its ports."""
     for _ in range(3):
-        taken = _free_ports(ports)
+        taken = free_ports(ports)
         with log.open("ab") as file:
             process = subprocess.Popen(
                 command(taken),
