@@ -34,6 +34,7 @@ from pipeline.storage.local import LocalStore
 from pipeline.storage.memory import MemoryStore
 from pipeline.storage.probe import StoreMark
 from pipeline.storage.s3 import S3Store
+from pipeline.tasks import tasks
 from tests.conftest import environment
 from tests.flows.studies import check_against_ledger, finished, problems, rows, submitted
 from tests.storage.proxy import Call, Proxy
@@ -194,7 +195,8 @@ def study(
 
 
 def _keys(store: Store) -> set[str]:
-    return {key for folder in (*keys.DATA, keys.LOG, keys.EXPERIMENTS) for key in store.list_from(folder)}
+    tables = [task.TABLE for task in tasks().values()]
+    return {key for folder in (*keys.DATA, *tables, keys.LOG, keys.EXPERIMENTS) for key in store.list_from(folder)}
 
 
 @pytest.mark.parametrize("kind", ["s3", "gcs"])
