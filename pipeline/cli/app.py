@@ -65,4 +65,4 @@ def chosen(worker: Worker, names: list[str] | None) -> list[ExperimentName]:
     return [ExperimentName(name) for name in names] if names else known
 
 
-from pipeline.cli import answering, reading, storing, studying, tools  # noqa: E402, F401 - the modules add their commands to the app
+from pipeline.cli import answering, importing, reading, storing, studying, tools  # noqa: E402, F401 - the modules add their commands to the app

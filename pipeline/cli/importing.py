@@ -1,0 +1,43 @@
+"""Commands that make samples of what other tools left behind."""
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from pipeline.cli.app import JsonOption, app
+from pipeline.cli.screen import complain, print_json, say
+from pipeline.errors import ConfigError
+from pipeline.operations.speceval import read_speceval
+
+import_app = typer.Typer(name="import", help="Make samples of other tools' outputs.", no_args_is_help=True)
+app.add_typer(import_app)
+
+
+@import_app.callback()
+def _group() -> None:
+    """Make samples of other tools' outputs."""
+
+
+@import_app.command()
+def speceval(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Holds a folder for each candidate model.")],
+    spec: Annotated[Path, typer.Option("--spec", metavar="SPEC.jsonl", help="The specification, a statement a line.")],
+    out: Annotated[Path, typer.Option("--out", metavar="SAMPLES.jsonl", help="Where the samples go.")],
+    as_json: JsonOption = False,
+) -> int:
+    """Read SpecEval's layout: candidates by their folders' names, answers matched by the text of their input."""
+    if out.suffix != ".jsonl":
+        raise ConfigError(f"--out {out}: samples are written as JSON lines; let the name end in .jsonl")
+    found = read_speceval(folder, spec)
+    try:
+        out.write_bytes(msgspec.json.Encoder().encode_lines(found.samples))
+    except OSError as error:
+        raise ConfigError(f"--out {out}: cannot be written ({error.strerror})") from error
+    for note in found.notes:
+        complain(note, title="note")
+    if as_json:
+        print_json({"samples": len(found.samples), "candidates": found.candidates, "notes": found.notes})
+    say(f"{len(found.samples):,} answers of {len(found.candidates)} candidates in {out}: {', '.join(found.candidates)}")
+    return 0
