@@ -31,9 +31,11 @@ def read_experiment(text: bytes, *, source: str, tasks: Mapping[str, TaskKeys]) 
     root = read_document(text, source=source)
     kind = _kind(root, source, tasks)
     try:
-        return msgspec.convert(root.plain(), kind)
+        file = msgspec.convert(root.plain(), kind)
+        msgspec.convert(file.options, tasks[file.task].own)  # the rules between a task's own keys
     except msgspec.ValidationError as error:
         raise ConfigError(_explain(str(error), root, kind, source)) from error
+    return file
 
 
 def _kind(root: Node, source: str, tasks: Mapping[str, TaskKeys]) -> type[ExperimentFile]:

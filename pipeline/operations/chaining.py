@@ -44,7 +44,8 @@ def written_elsewhere(location: str, worker: Worker | None) -> Written | None:
         raise ConfigError(f"samples: {location} names an experiment, but no store was given to look for it")
     runs = worker.runs(ExperimentName(name))
     task = _writing_task(location, table, runs)
-    opened = sum(run.refresh().counts.open if run.state.plan else run.config.requests for run in runs)
+    states = [(run, run.refresh()) for run in runs]
+    opened = sum(state.counts.open if state.plan else run.config.requests for run, state in states)
     if opened:
         raise ConfigError(
             f"samples: {opened} requests of {name} have not ended yet; `pairlog resume {name}` brings them to their end"

@@ -1,0 +1,49 @@
+"""Commands called in this process, with the simulator as their provider."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pipeline.cli import run
+from pipeline.simulator import Simulator
+from tests.conftest import environment
+
+Simulate = Callable[..., Simulator]
+
+
+class Called(msgspec.Struct):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def last_line(self) -> str:
+        return self.err.strip().splitlines()[-1]
+
+
+@pytest.fixture
+def pairlog(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Callable[..., Called]:
+    """Call a command in this process, in a folder of its own and with nothing of ours in the environment."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    for name in ("PAIRLOG_STORE", "OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+    def call(*arguments: object) -> Called:
+        code = run([str(argument) for argument in arguments])
+        said = capsys.readouterr()
+        return Called(code=code, out=said.out, err=said.err)
+
+    return call
+
+
+@pytest.fixture
+def simulator(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> Simulator:
+    simulator = simulate()
+    for name, value in environment(simulator).items():
+        monkeypatch.setenv(name, value)
+    return simulator
