@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import dagster as dg
@@ -21,7 +21,7 @@ from assets.resources import Workers
 from pipeline.simulator import Simulator
 from tests.assets.dagster_home import Home
 from tests.conftest import environment
-from tests.flows.studies import check_against_ledger
+from tests.flows.studies import finished
 
 _THREE_HOURS = 3 * 3600
 
@@ -34,34 +34,47 @@ def test_everything_dagster_keeps_is_in_postgresql(instance: dg.DagsterInstance)
     assert not instance.nux_enabled
 
 
-def test_the_queue_limits_each_provider_by_the_tag_the_sensors_set(
+@pytest.fixture
+def here(
     instance: dg.DagsterInstance,
     simulate: Callable[..., Simulator],
     experiment_file: Callable[..., Path],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
-) -> None:
+) -> Iterator[Home]:
+    """A code location whose instance is production's, with one experiment file."""
     simulator = simulate()
     folder = experiment_file(more="batch: {segments: 2}").parent
     for name, value in environment(simulator, PAIRLOG_EXPERIMENTS=str(folder)).items():
         monkeypatch.setenv(name, value)
     workers = Workers(store=str(tmp_path / "store"))
     with workers.worker(logging.getLogger(__name__)) as worker:
-        here = Home(defs=build_defs(workers), worker=worker, simulator=simulator, instance=instance)
-        here.tick("experiment_files")
-        assert here.materialize("samples", "pairs", keys=["essays"]).success
-        assert here.materialize("submitted_batches", keys=here.segments()).success
-        asked = here.tick("batch_status")
-        assert all(run.success for run in here.launch(asked))
-        assert here.green("comparisons") == set(here.segments())
-        check_against_ledger(worker, simulator.ledger)
+        yield Home(defs=build_defs(workers), worker=worker, simulator=simulator, instance=instance)
 
-    limits = instance.get_concurrency_config().run_queue_config
+
+def test_the_queue_limits_each_provider_by_the_tag_the_sensors_set(here: Home) -> None:
+    here.tick("experiment_files")
+    assert here.materialize("samples", "pairs", keys=["essays"]).success
+    assert here.materialize("submitted_batches", keys=here.segments()).success
+    limits = here.instance.get_concurrency_config().run_queue_config
     assert limits is not None
     (by_provider,) = limits.tag_concurrency_limits
     assert by_provider["value"] == {"applyLimitPerUniqueValue": True}
-    assert [request.tags[by_provider["key"]] for request in asked.run_requests or []] == ["openai"]
+    assert [asked.tags[by_provider["key"]] for asked in here.tick("batch_status").run_requests or []] == ["openai"]
     assert by_provider["limit"] < limits.max_concurrent_runs
+
+
+def test_an_empty_database_is_filled_from_the_log_and_nothing_is_paid(here: Home, tmp_path: Path) -> None:
+    finished(here.worker, tmp_path / "essays.yaml")
+    paid = list(here.simulator.ledger.billed())
+    here.tick("experiment_files")
+    for sensor in ("batch_status", "batch_status", "finished_experiments"):
+        assert all(run.success for run in here.launch(here.tick(sensor)))
+    assert len(here.segments()) == 2
+    for asset in ("submitted_batches", "provider_outputs", "comparisons"):
+        assert here.green(asset) == set(here.segments())
+    assert here.green("rankings") == {"essays"}
+    assert list(here.simulator.ledger.billed()) == paid
 
 
 def test_calls_to_providers_leave_a_place_for_other_work(instance: dg.DagsterInstance) -> None:
