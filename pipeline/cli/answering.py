@@ -13,6 +13,24 @@ FromOption = Annotated[
     typer.Option("--from", help="A CSV of judged pairs: first_id, second_id, winner_id.", metavar="FILE.csv"),
 ]
 ByOption = Annotated[Literal["contestant", "sample"], typer.Option("--by", help="What is ranked.")]
+PerOption = Annotated[
+    Literal["judge", "template", "group", "criterion", "panel"] | None,
+    typer.Option("--per", help="Also rank each of these alone; panel: all judges by majority and by model."),
+]
+MethodOption = Annotated[Literal["bradley-terry", "elo", "win-rate"], typer.Option("--method")]
+TiesOption = Annotated[Literal["half", "davidson"], typer.Option("--ties", help="Half a win each, or modelled.")]
+PositionOption = Annotated[bool, typer.Option("--position", help="Fit each judge's liking for the first place.")]
+LengthOption = Annotated[bool, typer.Option("--length", help="Fit a liking for length, the same for all judges.")]
+SureOption = Annotated[Literal["sandwich", "bootstrap"], typer.Option("--interval", help="How intervals are made.")]
+ClusterOption = Annotated[
+    Literal["auto", "pair", "group", "row"],
+    typer.Option("--cluster", help="Which comparisons are not independent of one another."),
+]
+RegularisationOption = Annotated[
+    float | None, typer.Option("--regularisation", help="At least 0; default: only where the data need it.")
+]
+ConfidenceOption = Annotated[float, typer.Option("--confidence", help="Of the intervals.")]
+SeedOption = Annotated[int, typer.Option("--seed", help="Of resampling and of random orders.")]
 
 
 @app.command()
@@ -20,20 +38,30 @@ def rank(
     name: NameArgument = None,
     source: FromOption = None,
     by: ByOption = "contestant",
-    method: Annotated[Literal["bradley-terry", "elo", "win-rate"], typer.Option("--method")] = "bradley-terry",
-    ties: Annotated[Literal["half", "davidson"], typer.Option("--ties", help="How ties count.")] = "half",
-    position: Annotated[bool, typer.Option("--position", help="Fit each judge's liking for the first place.")] = False,
-    interval: Annotated[Literal["sandwich", "bootstrap"], typer.Option("--interval")] = "sandwich",
+    per: PerOption = None,
+    method: MethodOption = "bradley-terry",
+    ties: TiesOption = "half",
+    position: PositionOption = False,
+    length: LengthOption = False,
+    interval: SureOption = "sandwich",
+    cluster: ClusterOption = "auto",
+    regularisation: RegularisationOption = None,
+    confidence: ConfidenceOption = 0.95,
+    seed: SeedOption = 0,
     as_json: JsonOption = False,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Ends in .parquet, .csv or .json.")] = None,
     store: StoreOption = None,
 ) -> int:
     """Score what was compared, with intervals, best first."""
-    from pipeline.cli.ranked import show_ranking
+    from pipeline.cli.ranked import Question, show_ranking
     from pipeline.ranking import RankingOptions
 
-    options = RankingOptions(method=method, by=by, ties=ties, position=position, interval=interval)
-    return show_ranking(name=name, source=source, store=store, options=options, as_json=as_json, out=out)
+    options = RankingOptions(
+        by=by, method=method, ties=ties, position=position, interval=interval, cluster=cluster,
+        regularisation=regularisation, confidence=confidence, seed=seed,
+    )  # fmt: skip
+    question = Question(name=name, source=source, store=store, options=options, length=length)
+    return show_ranking(question, per=per, as_json=as_json, out=out)
 
 
 @app.command()
@@ -42,10 +70,24 @@ def report(
     out: Annotated[Path, typer.Option("--out", metavar="FILE.html")] = Path("report.html"),
     source: FromOption = None,
     by: ByOption = "contestant",
+    method: MethodOption = "bradley-terry",
+    ties: TiesOption = "half",
+    position: PositionOption = False,
+    length: LengthOption = False,
+    interval: SureOption = "sandwich",
+    cluster: ClusterOption = "auto",
+    regularisation: RegularisationOption = None,
+    confidence: ConfidenceOption = 0.95,
+    seed: SeedOption = 0,
     store: StoreOption = None,
 ) -> int:
     """Write one self-contained page with the ranking, the judges' diagnostics and plots."""
-    from pipeline.cli.ranked import write_report
+    from pipeline.cli.ranked import Question, write_report
     from pipeline.ranking import RankingOptions
 
-    return write_report(name=name, source=source, store=store, options=RankingOptions(by=by), out=out)
+    options = RankingOptions(
+        by=by, method=method, ties=ties, position=position, interval=interval, cluster=cluster,
+        regularisation=regularisation, confidence=confidence, seed=seed,
+    )  # fmt: skip
+    question = Question(name=name, source=source, store=store, options=options, length=length)
+    return write_report(question, out=out)

@@ -1,115 +1,189 @@
 """What `rank` and `report` do; a module of its own because its imports are heavy and other commands need none."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
 from pipeline.cli.app import chosen, worker_on
-from pipeline.cli.screen import complain, print_json, rows, say
+from pipeline.cli.screen import complain, headline, print_json, rows, say
+from pipeline.domain import Counts
 from pipeline.errors import ConfigError
 from pipeline.operations import answers, summaries
+from pipeline.operations.answers import Answers
 from pipeline.ranking import (
+    Part,
     Ranking,
     RankingOptions,
     Unrankable,
     breakdowns,
     comparisons_from_csv,
     diagnose,
+    panel,
     rank,
     rankings_table,
     report_html,
+    verdict,
 )
+from pipeline.ranking.connectivity import listed
+
+_SHOWN = 100
+_COLUMNS = 6
 
 
-def show_ranking(
-    *,
-    name: str | None,
-    source: Path | None,
-    store: str | None,
-    options: RankingOptions,
-    as_json: bool,
-    out: Path | None,
-) -> int:
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be ranked, and how: an experiment in a store, or a file of judged pairs."""
+
+    name: str | None
+    source: Path | None
+    store: str | None
+    options: RankingOptions
+    length: bool = False
+
+    @property
+    def title(self) -> str:
+        """What the answer is about."""
+        if (self.name is None) == (self.source is None):
+            raise ConfigError("say what to rank: an EXPERIMENT, or --from FILE.csv")
+        return self.name or Path(str(self.source)).stem
+
+
+class Ranked(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A ranking with the parts that were asked for, and how many requests have ended (none known of a file)."""
+
+    title: str
+    whole: Ranking | Unrankable
+    parts: tuple[Part, ...]
+    table: pa.Table
+    counts: Counts
+
+
+def show_ranking(question: Question, *, per: str | None, as_json: bool, out: Path | None) -> int:
     """Rank, show or write the ranking, and return the exit code."""
-    title, found = _ranked(name, source, options, store)
+    ranked = _ranked(question, per)
+    found = ranked.whole
     if isinstance(found, Unrankable):
+        _say_if_open(ranked.counts)
         complain(found.reason, title="no ranking")
         return 1
     if out is not None:
-        _write(out, title, found)
+        _write(out, ranked, found)
     if as_json:
-        print_json(_document(title, found))
+        print_json(_document(ranked, found))
     elif out is None:
-        _show(title, found)
+        _show(ranked, found)
     for warning in found.warnings:
         complain(warning, title="note")
-    if found.unranked:
-        complain(f"no readable comparison names {', '.join(found.unranked[:10])}", title="left")
-        return 1
-    return 0
+    _say_if_open(ranked.counts)
+    return _say_if_left(found)
 
 
-def write_report(
-    *, name: str | None, source: Path | None, store: str | None, options: RankingOptions, out: Path
-) -> int:
+def write_report(question: Question, *, out: Path) -> int:
     """Write the report and return the exit code."""
-    if source is not None and name is None:
-        table = _imported(source)
-        found = diagnose(table, by=options.by)
-        parts = breakdowns(table, options)
-        page = report_html(table, rank(table, options), found, experiment=source.stem, parts=parts)
-    elif name is not None and source is None:
-        page = _study_report(name, options, store)
-    else:
-        raise ConfigError("say what to report on: an EXPERIMENT, or --from FILE.csv")
+    title = question.title
+    if question.source is not None:
+        found = _of_file(question)
+        page = report_html(
+            found.rows, found.ranking, found.found, experiment=title, parts=found.parts, panel=found.panel
+        )
+        return _keep(page, out, found.ranking)
+    worker = worker_on(question.store)
+    (experiment,) = chosen(worker, [title])
+    _say_if_open(sum(answers.conservation(worker, experiment).values(), Counts()))
+    if not summaries.is_pairwise(worker, experiment):
+        say(f"{worker.store.url}/{summaries.store_report(worker, experiment)}")
+        summary = summaries.summary(worker, experiment)
+        rows(f"what {title} found", summary.headings, summary.lines, right=3)
+        return _keep(summaries.report(worker, experiment), out, None)
+    found = answers.answers_of(worker, experiment, question.options, length=question.length)
+    if question.options == RankingOptions() and not question.length:
+        stored = answers.store_answers(worker, experiment, found)
+        say(f"{worker.store.url}/{stored.ranking}\n{worker.store.url}/{stored.diagnostics}")
+    return _keep(answers.report(worker, experiment, found), out, found.ranking)
+
+
+def _keep(page: str, out: Path, ranking: Ranking | Unrankable | None) -> int:
+    """Write the page, say what it lacks, and return the exit code."""
     try:
         out.write_text(page, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"--out {out}: cannot be written ({error.strerror})") from error
     say(f"open {out} in any browser")
-    return 0
+    if isinstance(ranking, Unrankable):
+        complain(ranking.reason, title="no ranking")
+        return 1
+    return 0 if ranking is None else _say_if_left(ranking)
 
 
-def _ranked(
-    name: str | None, source: Path | None, options: RankingOptions, store: str | None
-) -> tuple[str, Ranking | Unrankable]:
-    if source is not None and name is None:
-        return source.stem, rank(_imported(source), options)
-    if name is None or source is not None:
-        raise ConfigError("say what to rank: an EXPERIMENT, or --from FILE.csv")
-    worker = worker_on(store)
-    (experiment,) = chosen(worker, [name])
-    return name, answers.ranking_of(worker, experiment, options)
+def _ranked(question: Question, per: str | None) -> Ranked:
+    """Return the ranking, with its parts only where they are asked for."""
+    title, counts = question.title, Counts()
+    if question.source is not None:
+        found = _of_file(question)
+    else:
+        worker = worker_on(question.store)
+        (experiment,) = chosen(worker, [title])
+        counts = sum(answers.conservation(worker, experiment).values(), Counts())
+        if per is None or not summaries.is_pairwise(worker, experiment):
+            whole = answers.ranking_of(worker, experiment, question.options, length=question.length)
+            table = rankings_table(whole, experiment=title)
+            return Ranked(title=title, whole=whole, parts=(), table=table, counts=counts)
+        found = answers.answers_of(worker, experiment, question.options, length=question.length)
+    parts = tuple(part for part in found.parts if part.dimension == per)
+    together = found.panel if per == "panel" else None
+    if per is not None and not parts and together is None:
+        raise ConfigError(f"--per {per}: there is only one {'judge' if per == 'panel' else per} in {title}")
+    table = rankings_table(found.ranking, parts, panel=together, experiment=title)
+    return Ranked(title=title, whole=found.ranking, parts=parts, table=table, counts=counts)
 
 
-def _imported(source: Path) -> pyarrow.Table:
+def _of_file(question: Question) -> Answers:
+    if question.length:
+        raise ConfigError("--length needs the texts: it works with an EXPERIMENT, not with --from FILE.csv")
+    table = _imported(Path(str(question.source)))
+    return Answers(
+        rows=table,
+        ranking=rank(table, question.options),
+        found=diagnose(table, by=question.options.by, seed=question.options.seed),
+        parts=breakdowns(table, question.options),
+        panel=panel(table, question.options),
+    )
+
+
+def _imported(source: Path) -> pa.Table:
     try:
         return comparisons_from_csv(source.read_bytes(), name=str(source))
     except OSError as error:
         raise ConfigError(f"--from {source}: cannot be read ({error.strerror})") from error
 
 
-def _document(title: str, found: Ranking) -> dict[str, object]:
+def _document(ranked: Ranked, found: Ranking) -> dict[str, object]:
     return {
-        "experiment": title,
+        "experiment": ranked.title,
         "contestants": [msgspec.to_builtins(standing) for standing in found.standings],
         "comparisons": found.comparisons,
+        "open": ranked.counts.open,
         "reliability": found.reliability,
+        "separation": found.separation,
+        "effects": [msgspec.to_builtins(effect) for effect in found.effects],
+        "unranked": found.unranked,
         "warnings": found.warnings,
+        "parts": ranked.table.filter(pc.field("dimension") != "all").to_pylist(),
     }
 
 
-def _write(out: Path, title: str, found: Ranking) -> None:
-    table = rankings_table(found, experiment=title)
+def _write(out: Path, ranked: Ranked, found: Ranking) -> None:
     try:
         if out.suffix == ".parquet":
-            pyarrow.parquet.write_table(table, out)
+            pyarrow.parquet.write_table(ranked.table, out)
         elif out.suffix == ".csv":
-            pyarrow.csv.write_csv(table, out)
+            pyarrow.csv.write_csv(ranked.table, out)
         elif out.suffix == ".json":
-            out.write_bytes(msgspec.json.encode(_document(title, found)))
+            out.write_bytes(msgspec.json.encode(_document(ranked, found)))
         else:
             raise ConfigError(f"--out {out}: the ending says the format; use .parquet, .csv or .json")
     except OSError as error:
@@ -117,38 +191,67 @@ def _write(out: Path, title: str, found: Ranking) -> None:
     say(f"{len(found.standings)} contestants in {out}")
 
 
-def _show(title: str, found: Ranking) -> None:
+def _say_if_open(counts: Counts) -> None:
+    if counts.open:
+        complain(f"{counts.ended:,} of {counts.planned:,} requests have ended; the rest is open", title="provisional")
+
+
+def _say_if_left(found: Ranking) -> int:
+    """Say who could not be ranked, and return the exit code."""
+    if found.unranked:
+        complain(f"no readable comparison names {listed(found.unranked)}", title="left")
+    return 1 if found.unranked else 0
+
+
+def _show(ranked: Ranked, found: Ranking) -> None:
+    """Print the verdict, the ranking with a line between tiers, and the parts that were asked for."""
+    shown = found.standings[:_SHOWN]
+    digits = {"bradley-terry": "+.2f", "elo": ".0f", "win-rate": ".3f"}[found.options.method]
     lines = [
         [
             str(each.rank),
-            each.contestant,
-            f"{each.score:+.3f}",
-            f"{each.low:+.3f} … {each.high:+.3f}",
-            f"{each.place_low}–{each.place_high}",
-            str(each.wins),
-            str(each.losses),
-            str(each.ties),
+            each.contestant if each.bounded else f"{each.contestant} *",
+            _number(each.score, digits),
+            f"{_number(each.low, digits)} … {_number(each.high, digits)}",
+            str(each.place_low) if each.place_low == each.place_high else f"{each.place_low}–{each.place_high}",
+            f"{each.wins:,}",
+            f"{each.losses:,}",
+            f"{each.ties:,}",
         ]
-        for each in found.standings
+        for each in shown
     ]
-    headings = ["rank", "contestant", "score", "95 %", "places", "wins", "losses", "ties"]
-    rows(f"ranking of {title}", headings, lines, right=2)
-    share = "" if found.reliability is None else f", reliability {found.reliability:.2f}"
-    say(f"{found.comparisons:,} comparisons{share}")
+    headings = ["", "contestant", "score", f"{found.options.confidence:.0%}".replace("%", " %"), "places"]
+    edges = [at for at in range(1, len(shown)) if shown[at].tier != shown[at - 1].tier]
+    headline(verdict(found, unfinished=ranked.counts.open > 0))
+    rows(f"ranking of {ranked.title}", [*headings, "won", "lost", "tied"], lines, right=2, edges=edges)
+    if len(found.standings) > _SHOWN:
+        say(f"{len(found.standings) - _SHOWN:,} more: --json and --out FILE have all of them")
+    share = "" if found.reliability is None else f"; reliability {found.reliability:.2f}"
+    tiers = f"{len(found.tiers)} tiers that can be told apart" if len(found.tiers) > 1 else "one tier"
+    say(f"{found.comparisons:,} comparisons; {tiers}{share}")
+    for effect in found.effects:
+        say(f"{effect.name}: {effect.value:+.2f} ({effect.low:+.2f} … {effect.high:+.2f})")
+    _show_parts(ranked, found)
 
 
-def _show_summary(title: str, found: summaries.Summary) -> None:
-    rows(f"what {title} found", found.headings, found.lines, right=3)
+def _show_parts(ranked: Ranked, found: Ranking) -> None:
+    """Print the ranks in each part beside those in the whole; many parts as a list."""
+    by_part: dict[str, dict[str, int]] = {}
+    for row in ranked.table.filter(pc.field("dimension") != "all").to_pylist():
+        by_part.setdefault(row["value"], {})[row["contestant"]] = row["rank"]
+    if by_part and len(by_part) <= _COLUMNS:
+        lines: list[Iterable[str]] = [
+            [str(each.rank), each.contestant, *(str(of.get(each.contestant, "–")) for of in by_part.values())]
+            for each in found.standings[:_SHOWN]
+        ]
+        rows("ranks", ["all", "contestant", *by_part], lines, right=2)
+    for part in ranked.parts:
+        like = "" if part.tau is None else f", τ with the whole {part.tau:.2f}"
+        first = part.result.standings[0].contestant if isinstance(part.result, Ranking) else part.result.reason
+        say(f"{part.value or '(none)'}: {part.comparisons:,} comparisons{like}; first: {first}")
 
 
-def _study_report(name: str, options: RankingOptions, store: str | None) -> str:
-    worker = worker_on(store)
-    (experiment,) = chosen(worker, [name])
-    if not summaries.is_pairwise(worker, experiment):
-        say(f"{worker.store.url}/{summaries.store_report(worker, experiment)}")
-        _show_summary(name, summaries.summary(worker, experiment))
-        return summaries.report(worker, experiment)
-    found = answers.answers_of(worker, experiment, options)
-    stored = answers.store_answers(worker, experiment, found)
-    say(f"{worker.store.url}/{stored.ranking}\n{worker.store.url}/{stored.diagnostics}")
-    return answers.report(worker, experiment, found)
+def _number(value: float, digits: str) -> str:
+    """Return the number without a sign where it shows as zero."""
+    shown = f"{value:{digits}}"
+    return shown if float(shown) else shown.lstrip("+-")

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 
 import msgspec
@@ -28,6 +28,11 @@ def safe(text: str) -> str:
 def say(text: str) -> None:
     """Tell the person something."""
     people.print(Text(safe(text)))
+
+
+def headline(text: str) -> None:
+    """Tell the person the one thing to remember, broken between words."""
+    people.print(Text(safe(text), style="bold"), soft_wrap=False)
 
 
 def complain(text: str, *, title: str = "error") -> None:
@@ -109,11 +114,20 @@ def _show_unsettled(run: RunStatus) -> None:
             say(f"      pairlog void {run.run_id} {batch.batch_id}              if it does not")
 
 
-def rows(title: str, headings: Iterable[str], lines: Iterable[Iterable[str]], *, right: int = 99) -> None:
-    """Print a plain table; columns from number `right` on are numbers."""
+def rows(
+    title: str,
+    headings: Iterable[str],
+    lines: Iterable[Iterable[str]],
+    *,
+    right: int = 99,
+    edges: Container[int] = (),
+) -> None:
+    """Print a plain table; columns from number `right` on are numbers, and a line stands above the rows in `edges`."""
     table = Table(title=title, title_justify="left", title_style="bold")
     for number, heading in enumerate(headings):
         table.add_column(heading, justify="right" if number >= right else "left", overflow="fold")
-    for line in lines:
+    for place, line in enumerate(lines):
+        if place in edges:
+            table.add_section()
         table.add_row(*(safe(cell) for cell in line))
     people.print(table)

@@ -1,0 +1,122 @@
+"""`rank` and `report` as a person calls them: words and an exit code, whatever they are given."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.simulator import Simulator
+from tests.cli.conftest import Called
+
+Pairlog = Callable[..., Called]
+HEADER = "first_id,second_id,winner_id,model"
+SMALL = ["a,b,a,m", "b,c,b,m", "c,a,c,m", "a,c,a,m", "b,a,b,n", "c,b,c,n", "a,c,a,n", "a,b,a,n"]
+
+
+def a_file(folder: Path, rows: list[str]) -> Path:
+    file = folder / "pairs.csv"
+    file.write_text("\n".join([HEADER, *rows]) + "\n", encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([], "there are no comparisons to rank"),
+        (["a,a,a,m"], "there is only one contestant, a"),
+        (["a,b,tie,m", "b,a,tie,m"], "all 2 comparisons are ties"),
+        (["a,b,,m", "b,a,NaN,m"], "none of the 2 comparisons could be read (2 unparsed)"),
+        (["a,b,a,m", "b,a,b,m", "c,d,c,m", "d,c,d,m"], "the comparisons fall into 2 parts"),
+        ([*SMALL, "lonely,a,,m"], "no readable comparison names lonely"),
+        ([*SMALL, "lonely,a,nan,m"], "no readable comparison names lonely"),
+    ],
+)
+@pytest.mark.parametrize("command", ["rank", "report"])
+def test_what_cannot_be_answered_is_said_in_words_and_exits_with_1(pairlog: Pairlog, tmp_path, command, rows, words):
+    called = pairlog(command, "--from", a_file(tmp_path, rows))
+    assert called.code == 1
+    assert words in called.last_line
+    assert "Traceback" not in called.err
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--regularisation", "nan"], "regularisation must be a number of at least 0"),
+        (["--confidence", "nan"], "confidence must lie between 0.5 and 1"),
+        (["--length"], "--length needs the texts"),
+        (["--per", "template"], "there is only one template in pairs"),
+        (["essays"], "say what to rank: an EXPERIMENT, or --from FILE.csv"),
+    ],
+)
+def test_a_call_that_makes_no_sense_exits_with_2(pairlog: Pairlog, tmp_path, more, words):
+    called = pairlog("rank", "--from", a_file(tmp_path, SMALL), *more)
+    assert (called.code, called.out) == (2, "")
+    assert words in called.err
+
+
+def test_the_verdict_comes_first_and_tiers_are_set_apart(pairlog: Pairlog, tmp_path):
+    rows = ["a,b,a,m", "b,a,a,m", "b,c,b,m", "c,b,b,m", "a,c,a,m", "c,a,a,m"] * 60 + [
+        "a,b,b,m",
+        "b,c,c,m",
+        "a,c,c,m",
+    ] * 9
+    called = pairlog("rank", "--from", a_file(tmp_path, rows), "--cluster", "row")
+    lines = called.err.splitlines()
+    assert called.code == 0
+    assert lines[0] == "a is best: every other contestant is proven weaker."
+    assert sum(line.startswith("├") for line in lines) == 2
+    assert "387 comparisons; 3 tiers that can be told apart" in called.err
+
+
+@pytest.mark.parametrize(("per", "parts"), [("judge", ["m", "n"]), ("panel", ["majority", "model"])])
+def test_parts_are_ranked_beside_the_whole(pairlog: Pairlog, tmp_path, per, parts):
+    file = a_file(tmp_path, SMALL)
+    called = pairlog("rank", "--from", file, "--per", per, "--json")
+    document = json.loads(called.out)
+    assert called.code == 0
+    assert document["contestants"][0]["contestant"] == "a"
+    assert sorted({row["value"] for row in document["parts"]}) == parts
+    assert pairlog("rank", "--from", file, "--per", per, "--out", tmp_path / "out.parquet").code == 0
+    written = pq.read_table(tmp_path / "out.parquet").to_pylist()
+    assert [row for row in written if row["dimension"] != "all"] == document["parts"]
+    shown = pairlog("rank", "--from", file, "--per", per).err
+    assert all(part in shown for part in parts)
+
+
+def test_effects_are_shown_with_their_intervals(pairlog: Pairlog, tmp_path):
+    called = pairlog("rank", "--from", a_file(tmp_path, SMALL * 9), "--position", "--ties", "davidson")
+    assert called.code == 0
+    assert "first place: m: " in called.err
+
+
+def test_a_study_is_provisional_until_every_request_has_ended(
+    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path], tmp_path
+):
+    file = experiment_file(more="directions: [forward, reverse]")
+    assert pairlog("submit", file).code == 0
+    early = pairlog("rank", "essays")
+    assert early.code == 1
+    assert "provisional: 0 of 30 requests have ended" in early.err
+    assert pairlog("report", "essays").code == 1
+    assert "So far, there is no ranking" in Path("report.html").read_text(encoding="utf-8")
+    assert pairlog("resume", "--interval", "0").code == 0
+    called = pairlog("rank", "essays", "--json", "--length", "--by", "sample")
+    document = json.loads(called.out)
+    assert document["open"] == 0
+    assert len(document["contestants"]) == 6
+    assert "provisional" not in called.err
+    assert pairlog("report", "essays", "--out", tmp_path / "page.html").code == 0
+    assert "<b>Provisional.</b>" not in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_sample_that_no_pair_names_is_missed(
+    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path]
+):
+    file = experiment_file(more="pairs: {design: random, count: 2, seed: 1}")
+    assert pairlog("run", file, "--interval", "0").code == 0
+    called = pairlog("rank", "essays")
+    assert called.code == 1
+    assert called.last_line.startswith(("left: no readable comparison names", "no ranking: the comparisons fall"))
