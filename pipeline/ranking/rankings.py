@@ -18,7 +18,7 @@ from pipeline.ranking.values import Ranking, RankingOptions, Standing, Unrankabl
 
 ClusterKind = Literal["pair", "group", "row"]
 
-_MANY_GROUPS = 20
+_MANY_GROUPS = 8
 _PAIRS_FOR_A_SCORE = 2
 
 

@@ -16,7 +16,7 @@ class RankingOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     `regularisation` is the weight of half the sum of squared scores and effects that is taken off the log-likelihood;
     None means none where the data determine every score and a mild one, announced in a warning, where they do not (a
     contestant only won or only lost). `cluster` says which comparisons are not independent of one another: those of a
-    pair, those of a group of samples, or (row) none; auto takes groups where there are at least twenty. Where there
+    pair, those of a group of samples, or (row) none; auto takes groups where there are at least eight. Where there
     are fewer than two pairs for each free score, pairs tell too little and rows are taken.
     """
 

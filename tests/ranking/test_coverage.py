@@ -47,6 +47,7 @@ PLENTY = {
     "ties as half a win": Kind(contestants=10, repeats=3, tie_odds=0.7),
     "pairs with a will of their own": Kind(contestants=10, repeats=3, pair_spread=0.7),
     "samples in thirty groups": Kind(contestants=6, groups=30, sample_spread=0.7),
+    "samples in eight groups": Kind(contestants=6, groups=8, sample_spread=0.7),
     "no bias and none in the model": Kind(contestants=12, repeats=2, biases=(0.0,), options=RankingOptions()),
 }
 THIN = {
