@@ -37,9 +37,10 @@ def due(state: RunState, now: datetime, *, mended: bool = False, only: Container
         only: look at nothing but these slices.
     """
     batches = tuple(batch for batch in state.batches.values() if only is None or batch.segment in only)
+    paused = any(_pauses(batch) and not may_be_sent(batch, now, mended=mended) for batch in state.batches.values())
     return Due(
         prepare=tuple(batch for batch in batches if batch.phase == "planned"),
-        submit=tuple(batch for batch in batches if may_be_sent(batch, now, mended=mended)),
+        submit=() if paused else tuple(batch for batch in batches if may_be_sent(batch, now, mended=mended)),
         settle=tuple(batch for batch in batches if batch.phase in {"submitting", "uncertain"}),
         poll=tuple(batch for batch in batches if batch.phase in AT_PROVIDER),
         collect=tuple(batch for batch in batches if batch.phase == "ended"),
@@ -53,6 +54,11 @@ def may_be_sent(batch: BatchState, now: datetime, *, mended: bool = False) -> bo
         return True
     waited = batch.not_before is None or batch.not_before <= now or (mended and batch.needs_person)
     return batch.phase == "refused" and batch.fault != "content" and waited
+
+
+def _pauses(batch: BatchState) -> bool:
+    """Say whether the provider refused the batch for a reason that holds for every other one as well."""
+    return batch.phase == "refused" and batch.fault != "content"
 
 
 def may_be_published(batch: BatchState) -> bool:
@@ -77,8 +83,16 @@ def waits_for_a_person(state: RunState) -> list[BatchState]:
 
 
 def moves_by_itself(state: RunState, *, unreachable: bool = False) -> bool:
-    """Say whether waiting can bring the run further; what is at an unreachable provider stays there."""
-    stuck = {batch.batch_id for batch in waits_for_a_person(state)}
+    """Say whether waiting can bring the run further; what is at an unreachable provider stays there.
+
+    Nothing is sent to an account that a person must mend.
+    """
+    by_hand = waits_for_a_person(state)
+    stuck = {batch.batch_id for batch in by_hand}
+    if any(map(_pauses, by_hand)):
+        stuck |= {
+            batch.batch_id for batch in state.batches.values() if batch.phase in {"planned", "prepared", "voided"}
+        }
     if unreachable:
         stuck |= {batch.batch_id for batch in state.batches.values() if batch.phase in AT_PROVIDER | {"ended"}}
     return any(batch.phase != "published" and batch.batch_id not in stuck for batch in state.batches.values())

@@ -16,6 +16,7 @@ from pipeline.operations.collecting import collect_due, poll_due
 from pipeline.operations.continuing import continue_due, is_to_continue
 from pipeline.operations.living import call_due
 from pipeline.operations.publishing import publish_due
+from pipeline.operations.sending import NOT_SENT
 from pipeline.operations.settling import settle_due
 from pipeline.operations.studies import check_keys, complete_opening
 from pipeline.operations.submitting import complete_plan, submit_due
@@ -119,13 +120,23 @@ def _moves_by_itself(run: Run) -> bool:
     return planning.moves_by_itself(run.state, unreachable=run.trouble is not None) or is_to_continue(run)
 
 
+def _waits(run: Run) -> list[str]:
+    """Return why batches of the run wait for a person; those with one reason are named together."""
+    named: dict[str, list[str]] = {}
+    for batch in planning.waits_for_a_person(run.state):
+        named.setdefault((batch.note or "").removeprefix(NOT_SENT), []).append(batch.batch_id)
+    return [
+        f"{run.run_id} {first}{f' and {len(others)} more' if others else ''}: {note}"
+        for note, (first, *others) in named.items()
+    ]
+
+
 def standing(runs: list[Run]) -> Standing:
     """Return how far the runs are as of the last look at their logs."""
     states = [run.state for run in runs]
     counts = sum((state.counts for state in states), Counts())
     unopened = sum(run.config.requests for run in runs if run.state.plan is None)
-    waiting = [(run, batch) for run in runs for batch in planning.waits_for_a_person(run.state)]
-    reasons = [f"{run.run_id} {batch.batch_id}: {batch.note}" for run, batch in waiting]
+    reasons = [reason for run in runs for reason in _waits(run)]
     reasons += [f"{run.run_id}: {run.trouble}" for run in runs if run.trouble]
     unasked = sum(len(planning.unasked(state)) for state in states)
     if unasked or unopened:

@@ -31,6 +31,7 @@ from pipeline.providers import ProbableProvider, Submission
 from pipeline.state import BatchState
 from pipeline.storage.streams import Measured, decompressed
 
+NOT_SENT = "not sent: "
 _SEND_DEADLINE = 60.0
 _BREATHER = 30.0
 _INTERRUPTED = "the worker was interrupted"
@@ -194,7 +195,7 @@ class _Group:
         self._unused.append(opened.batch_id)
         plain = Refused(batch_id=opened.batch_id, attempt=opened.attempt, fault="rate", reason="")
         like = self._pause or plain
-        self._records.add(replace(like, batch_id=opened.batch_id, attempt=opened.attempt, reason=f"not sent: {why}"))
+        self._records.add(replace(like, batch_id=opened.batch_id, attempt=opened.attempt, reason=f"{NOT_SENT}{why}"))
 
     def _tidy(self) -> None:
         """Remove inputs that no batch will use; who cannot be asked now keeps them."""

@@ -104,6 +104,22 @@ def test_a_refusal_for_the_account_leaves_the_rest_of_the_group_unsent_and_pause
         check_against_ledger(worker, simulator.ledger)
 
 
+def test_an_account_that_a_person_must_mend_gets_one_group_and_no_more(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile
+) -> None:
+    simulator = simulate(faults=parse_faults("create.401"))
+    with a_worker(store, simulator, PAIRLOG_PAUSE_SECONDS="300") as worker:
+        run = opened(worker, experiment_file(more="pairs: {design: random, count: 15}\nbatch: {max_requests: 1}"))
+        end = resume(worker, [run], interval=0.02)
+        assert not end.moves_by_itself
+        assert len(end.reasons) == 1
+        assert "s000-1 and 7 more: " in end.reasons[0]
+        assert len(simulator.ledger.creates) == 1
+        simulator.engine.faults.replace({})
+        assert not resume(worker, [run], interval=0.02).is_open
+        check_against_ledger(worker, simulator.ledger)
+
+
 def test_a_content_refusal_ends_its_own_batch_only(simulator: Simulator, store: LocalStore, file: Path) -> None:
     refusal = httpx.Response(400, json={"error": {"code": "invalid_request", "message": "no"}})
     with a_worker(store, simulator, Told(3, lambda: refusal)) as worker:
