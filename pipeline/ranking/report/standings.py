@@ -50,7 +50,7 @@ def verdict(result: Ranking | Unrankable, *, unfinished: bool) -> str:
     rest = [name for name in best if name != first.contestant]
     if not rest:
         return f"{so_far}{first.contestant} is best: every other contestant is proven weaker."
-    return f"{so_far}{first.contestant} comes first, but {named(rest)} cannot be told apart from it."
+    return f"{so_far}{first.contestant} comes first, but {named(rest, most=3)} cannot be told apart from it."
 
 
 def numbers(result: Ranking) -> Html:

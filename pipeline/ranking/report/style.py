@@ -42,7 +42,7 @@ table.words td{white-space:normal;overflow-wrap:anywhere}
 table.words th[scope=row]{vertical-align:top}
 thead th{color:var(--soft);font-weight:600;border-bottom:2px solid var(--line)}
 tbody tr.edge>*{border-top:2px solid var(--ink)}
-td.wide{width:42%;min-width:9rem}
+td.wide{width:34%;min-width:9rem}
 .plot{position:relative;height:1.4rem}
 .plot span{position:absolute}
 .plot .bar{top:.5rem;height:.4rem;background:var(--blue);opacity:.4;border-radius:.2rem}
@@ -54,7 +54,7 @@ table.matrix td{text-align:center;min-width:2.6rem;border:1px solid var(--paper)
 table.matrix thead th:not(:first-child){text-align:center}
 table.matrix thead th{white-space:normal;max-width:9rem;overflow-wrap:anywhere;vertical-align:bottom}
 table.matrix th[scope=row]{max-width:16rem;position:sticky;left:0;background:var(--paper)}
-table.dense td{min-width:1.05rem;width:1.05rem;height:1.05rem;padding:0;line-height:1}
+table.dense td{min-width:.85rem;width:.85rem;height:1.05rem;padding:0;line-height:1}
 table.dense thead th{padding:.1rem 0;font-size:.6rem;font-weight:400}
 table.dense th[scope=row]{padding:0 .4rem 0 0;font-size:.72rem;font-weight:400;line-height:1.15}
 .strong{color:#fff}
