@@ -45,7 +45,7 @@ def _about(found: Samples) -> metadata.Metadata:
             f"{lengths[0]:,}, {lengths[len(lengths) // 2]:,}, {lengths[-1]:,}"
         ),
         "digest": dg.MetadataValue.text(found.digest()),
-        "preview": metadata.preview(found.table, columns=["id", "text"]),
+        "preview": metadata.preview(found.table.select(["id", "text"]).slice(0, 5)),
     }
 
 

@@ -38,12 +38,10 @@ def _cell(value: object) -> str:
     return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\r", " ").replace("\n", " ")
 
 
-def preview(table: pa.Table, *, columns: Sequence[str], rows: int = 5, longest: int = 120) -> dg.MetadataValue:
-    """Return the first rows of a table, long texts cut."""
-    shown = table.select(list(columns)).slice(0, rows).to_pylist()
-    return dg.MetadataValue.md(
-        markdown_table(columns, ([_cut(row[column], longest) for column in columns] for row in shown))
-    )
+def preview(table: pa.Table, *, longest: int = 120) -> dg.MetadataValue:
+    """Return the rows as they are, long texts cut."""
+    shown = ([_cut(value, longest) for value in row.values()] for row in table.to_pylist())
+    return dg.MetadataValue.md(markdown_table(table.column_names, shown))
 
 
 def _cut(value: object, longest: int) -> object:

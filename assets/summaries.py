@@ -17,6 +17,7 @@ from pipeline.tasks import task_named
 Found = Sequence[tuple[Chosen, Slice]]
 
 _TOKENS = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
+_PREVIEWED = 5
 _SUBJECT = ("first_id", "second_id", "sample_id", "turn", "criterion", "status")
 _SAID = ("outcome", "winner_contestant", "reason", "content")
 
@@ -92,15 +93,15 @@ def about_outputs(run: Run, each: Slice) -> Metadata:
 
 def about_rows(run: Run, each: Slice) -> Metadata:
     """Return how the requests ended, what they used, and a few rows."""
-    table = rows_of(run, each)
+    schema = task_named(run.config.task).SCHEMA
     return {
         **_judge(run),
-        "dagster/partition_row_count": dg.MetadataValue.int(table.num_rows),
+        "dagster/partition_row_count": dg.MetadataValue.int(each.counts.ended),
         **metadata.of_counts(each.counts),
-        **_tokens(table),
+        **_tokens(rows_of(run, each, columns=list(_TOKENS))),
         "took": dg.MetadataValue.text(metadata.took(each)),
-        "dagster/column_schema": dg.TableSchemaMetadataValue(metadata.column_schema(table.schema)),
-        "preview": metadata.preview(table, columns=_shown(run)),
+        "dagster/column_schema": dg.TableSchemaMetadataValue(metadata.column_schema(schema)),
+        "preview": metadata.preview(rows_of(run, each, columns=_shown(run), most=_PREVIEWED)),
         "batches": _batches(run, each),
     }
 

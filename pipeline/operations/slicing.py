@@ -22,7 +22,7 @@ from pipeline.operations.submitting import ask_for, submit_due
 from pipeline.operations.worker import Run, Worker
 from pipeline.slices import Slice, slices_of
 from pipeline.state import AT_PROVIDER
-from pipeline.storage.tables import stream
+from pipeline.storage.tables import opened, stream
 from pipeline.tasks import task_named
 
 _PATIENCE = 3  # leases that another worker may hold one after the other before we give up
@@ -69,11 +69,27 @@ def all_slices(worker: Worker, name: ExperimentName) -> list[Slice]:
     return [each for run in worker.runs(name) for each in slices_of(run.refresh())]
 
 
-def rows_of(run: Run, each: Slice) -> pa.Table:
-    """Return the published rows of a slice."""
+def rows_of(run: Run, each: Slice, *, columns: list[str] | None = None, most: int | None = None) -> pa.Table:
+    """Return the published rows of a slice, or the first ones of some columns: rows hold texts and may be many."""
     keys = [batch.rows.key for batch in each.batches if batch.rows is not None and batch.rows.key is not None]
     schema = task_named(run.config.task).SCHEMA
-    return pa.Table.from_batches([rows.cast(schema) for rows in stream(run.worker.store, keys)], schema)
+    wanted = schema if columns is None else pa.schema([schema.field(name) for name in columns])
+    found: list[pa.RecordBatch] = []
+    for rows in stream(run.worker.store, keys, columns=columns):
+        found.append(rows.cast(wanted))
+        if most is not None and sum(map(len, found)) >= most:
+            break
+    return pa.Table.from_batches(found, wanted).slice(0, most)
+
+
+def schemas_of(run: Run, each: Slice) -> list[pa.Schema]:
+    """Return the columns and types of each object that holds rows of the slice."""
+    found: list[pa.Schema] = []
+    for batch in each.batches:
+        if batch.rows is not None and batch.rows.key is not None:
+            with opened(run.worker.store, batch.rows.key) as file:
+                found.append(file.schema_arrow.remove_metadata())
+    return found
 
 
 def is_handed_over(run: Run, each: Slice) -> bool:

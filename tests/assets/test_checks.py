@@ -1,0 +1,89 @@
+"""The checks: each of them fails when its claim does not hold, and says by how much."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import dagster as dg
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.simulator import parse_faults
+from tests.assets.dagster_home import Home
+from tests.assets.test_sensors import with_pairs
+
+
+def finished(here: Home) -> dict[str, dg.AssetCheckEvaluation]:
+    with_pairs(here)
+    here.materialize("submitted_batches", keys=here.segments())
+    return evaluated(here, "provider_outputs", "comparisons")
+
+
+def evaluated(here: Home, *assets: str, keys: tuple[str, ...] = ()) -> dict[str, dg.AssetCheckEvaluation]:
+    result = here.materialize(*assets, keys=keys or here.segments(), raises=False)
+    return {found.check_name: found for found in result.get_asset_check_evaluations()}
+
+
+def failed(found: dict[str, dg.AssetCheckEvaluation]) -> set[str]:
+    return {name for name, each in found.items() if not each.passed}
+
+
+def test_a_sound_study_passes_every_check(home: Callable[..., Home]) -> None:
+    found = finished(home(more="batch: {segments: 3}"))
+    assert set(found) >= {"conservation", "schema_matches_contract", "no_duplicate_rows", "parse_rate", "refusal_rate"}
+    assert failed(found) == set()
+
+
+@pytest.mark.parametrize(
+    ("fault", "check"), [("answer.unparseable=0.5", "parse_rate"), ("answer.refusal=0.5", "refusal_rate")]
+)
+def test_answers_that_cannot_be_used_are_held_against_the_threshold(
+    home: Callable[..., Home], fault: str, check: str
+) -> None:
+    found = finished(home(faults=parse_faults(fault)))
+    assert failed(found) == {check}
+    assert found[check].severity is dg.AssetCheckSeverity.WARN
+
+
+def test_thresholds_come_from_the_experiment_file(home: Callable[..., Home]) -> None:
+    lenient = "checks: {parse_rate: 0.1}"
+    assert failed(finished(home(faults=parse_faults("answer.unparseable=0.5"), more=lenient))) == set()
+
+
+def rewrite(folder: Path, change: Callable[[pa.Table], pa.Table]) -> None:
+    """Put other rows under the name of published ones: what a checker must notice, though no writer does it."""
+    (path,) = folder.glob("store/comparisons/**/*.parquet")
+    table = pq.read_table(path, partitioning=None)
+    pq.write_table(change(table), path)
+
+
+def test_a_lost_row_breaks_conservation(home: Callable[..., Home], tmp_path: Path) -> None:
+    here = home()
+    finished(here)
+    rewrite(tmp_path, lambda rows: rows.slice(1))
+    found = evaluated(here, "comparisons")
+    assert failed(found) == {"conservation"}
+    assert found["conservation"].blocking
+
+
+def test_a_doubled_row_is_noticed(home: Callable[..., Home], tmp_path: Path) -> None:
+    here = home()
+    finished(here)
+    rewrite(tmp_path, lambda rows: pa.concat_tables([rows.slice(1), rows.slice(1, 1)]))
+    assert failed(evaluated(here, "comparisons")) == {"no_duplicate_rows"}
+
+
+def test_another_type_is_noticed(home: Callable[..., Home], tmp_path: Path) -> None:
+    here = home()
+    finished(here)
+    at = pq.read_schema(next(tmp_path.glob("store/comparisons/**/*.parquet"))).get_field_index("attempt")
+    rewrite(tmp_path, lambda rows: rows.set_column(at, "attempt", rows.column("attempt").cast(pa.int64())))
+    assert "schema_matches_contract" in failed(evaluated(here, "comparisons"))
+
+
+def test_a_judge_that_likes_the_first_place_is_found_out(home: Callable[..., Home]) -> None:
+    here = home(bias=4.0, samples=12, more="directions: [forward, reverse]")
+    finished(here)
+    found = evaluated(here, "diagnostics", keys=("essays",))
+    assert failed(found) == {"position_bias"}
+    assert float(str(found["position_bias"].metadata["worst"].value)) > 0.5
