@@ -258,12 +258,17 @@ class Run:
         return found
 
     def _contents(self, index: int) -> list[str | None]:
-        """Return what was answered in a slice whose requests have all ended; the last few slices are kept in mind."""
-        if index not in self._heard:
+        """Return what was answered in a slice; the last few slices whose requests have all ended are kept in mind."""
+        known = self._heard.get(index)
+        if known is not None:
+            return known
+        contents = self._read_contents(index)
+        ended = sum(batch.counts.ended for batch in self.state.batches.values() if batch.segment == index)
+        if ended == len(contents):
             while len(self._heard) >= _SLICES_IN_MIND:
                 self._heard.pop(next(iter(self._heard)))
-            self._heard[index] = self._read_contents(index)
-        return self._heard[index]
+            self._heard[index] = contents
+        return contents
 
     def _read_contents(self, index: int) -> list[str | None]:
         segment = self.state.segments[index]
