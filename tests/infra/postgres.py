@@ -3,6 +3,7 @@
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -70,7 +71,7 @@ def _serving(folder: Path) -> Iterator[Postgres]:
         _wait_for(server, process, folder / "log")
         yield server
     finally:
-        process.terminate()
+        process.send_signal(signal.SIGQUIT)  # at once, without waiting for clients
         process.wait(timeout=READY_SECONDS)
 
 
