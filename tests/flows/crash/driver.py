@@ -2,7 +2,7 @@
 
 Started as a program of its own, because a cell is a fork of it: everything is imported once, and no thread runs.
     python -m tests.flows.crash.driver FOLDER URL [--kinds kill-before,…] [--shard I/N] [--pairs SEED:COUNT]
-        [--store s3://BUCKET/PREFIX] [--provider anthropic]
+        [--store s3://BUCKET/PREFIX] [--provider anthropic] [--study conversation]
 It prints one JSON document: how many boundaries and cells there are, and what went wrong in which.
 """
 
@@ -31,6 +31,10 @@ from tests.flows.studies import finished, problems, rows
 
 KINDS: tuple[Kind, ...] = Kind.__args__
 MODELS = {"openai": "gpt-6-luna", "anthropic": "claude-haiku-5-5", "gemini": "gemini-3.8-flash"}
+STUDIES = {
+    "pairs": "batch: {max_requests: 6}",
+    "conversation": "batch: {max_requests: 3}\ntask: conversation\nturns: ['Are you sure?']",
+}
 PACE = {"PAIRLOG_QUIET_SECONDS": "0.25", "PAIRLOG_LEASE_SECONDS": "0.2", "PAIRLOG_PAUSE_SECONDS": "0.02"}
 _RESTARTS = 3
 _REQUESTS = 10
@@ -48,8 +52,11 @@ class Cell(msgspec.Struct, frozen=True):
 class Matrix:
     """The study that is run in every cell, on one simulator."""
 
-    def __init__(self, folder: Path, url: str, *, provider: str = "openai", stores: str = "") -> None:
+    def __init__(
+        self, folder: Path, url: str, *, provider: str = "openai", stores: str = "", study: str = "pairs"
+    ) -> None:
         self.folder = folder
+        self.study = study
         self.url = url
         self.provider = provider
         self.stores = stores
@@ -90,7 +97,7 @@ class Matrix:
         with (place / "s.csv").open("w", newline="") as file:
             csv.writer(file).writerows([["id", "text"], *([f"s{n}", f"text {n} of {name}"] for n in range(5))])
         (place / "e.yaml").write_text(
-            f"name: {name}\nsamples: s.csv\nbatch: {{max_requests: 6}}\n"
+            f"name: {name}\nsamples: s.csv\n{STUDIES[self.study]}\n"
             f"judges: [{{provider: {self.provider}, model: {MODELS[self.provider]}}}]\n"
         )
         faults = {"expire.share": {"value": 0.34, "times": 1}}
@@ -201,8 +208,9 @@ def main() -> None:
     parser.add_argument("--pairs", default="")
     parser.add_argument("--store", default="")
     parser.add_argument("--provider", default="openai")
+    parser.add_argument("--study", default="pairs", choices=STUDIES)
     asked = parser.parse_args()
-    matrix = Matrix(asked.folder, asked.url, provider=asked.provider, stores=asked.store)
+    matrix = Matrix(asked.folder, asked.url, provider=asked.provider, stores=asked.store, study=asked.study)
     boundaries = matrix.boundaries()
     kinds = set(asked.kinds.split(",")) - (set(ON_DISKS) if asked.store else set())
     cells = list(cells_of(boundaries, sorted(kinds)))

@@ -102,6 +102,21 @@ def test_the_matrix_on_other_wires(matrix: Matrix, provider: str, kinds: str) ->
     matrix.check(f"crash matrix on {provider}", "--provider", provider, "--kinds", kinds, "--shard", "0/2")
 
 
+@pytest.mark.timeout(600)
+def test_some_of_the_quick_part_in_conversations(matrix: Matrix) -> None:
+    """Two turns: what a worker left undone between them is gone on with, from the answers that were stored."""
+    matrix.check(
+        "crash matrix of conversations", "--study", "conversation", "--kinds", ",".join(QUICK), "--shard", "5/13"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("kinds", QUICK)
+def test_the_quick_part_in_conversations(matrix: Matrix, kinds: str) -> None:
+    matrix.check("crash matrix of conversations", "--study", "conversation", "--kinds", kinds)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", range(2))
