@@ -71,7 +71,8 @@ def plan(location: str, *, worker: Worker | None = None) -> Plan:
 
     """
     if "://" not in location and not Path(location).is_file():
-        raise ConfigError(f"{location} does not exist; give the path of an experiment file")
+        what = "is a folder" if Path(location).is_dir() else "does not exist"
+        raise ConfigError(f"{location} {what}; give the path of an experiment file")
     base = _folder(location)
     source = shown(location)
     text = read_text(location, base=str(Path.cwd()))
@@ -80,6 +81,8 @@ def plan(location: str, *, worker: Worker | None = None) -> Plan:
     samples = read_samples(file.samples, base=base) if written is None else written.samples
     is_pairwise = task_named(file.task).SUBJECT == "pair"
     pairs = _pairs(file, samples, source) if is_pairwise else pairing.NO_PAIRS
+    if not len(pairs if is_pairwise else samples):
+        raise ConfigError(f"{source}: there is nothing to ask: {_too_few(file, samples)}")
     configs = _configs(file, samples, pairs, base=base, source=source)
     material = Material.of(samples, pairs)
     material.check()
@@ -120,6 +123,15 @@ def _pairs(file: ExperimentFile, samples: Samples, source: str) -> Pairs:
         )
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from error
+
+
+def _too_few(file: ExperimentFile, samples: Samples) -> str:
+    """Say why no request comes of these samples; frozen as it is, such an experiment could never be mended."""
+    if not len(samples):
+        return f"{shown(file.samples)} holds no sample"
+    if len(samples) == 1:
+        return f"{shown(file.samples)} holds one sample, and a pair needs two"
+    return "no group has two samples"
 
 
 def _configs(file: ExperimentFile, samples: Samples, pairs: Pairs, *, base: str, source: str) -> tuple[RunConfig, ...]:

@@ -52,6 +52,8 @@ def _missing_column(source: str, name: str, found: list[str]) -> str:
     by_case = {each.strip().lower(): each for each in found if each not in COLUMNS}
     near = difflib.get_close_matches(name, by_case, n=1, cutoff=0.5)
     hint = f"; did you mean {by_case[near[0]]!r} to be it?" if near else f"; add a column named {name}"
+    if len(found) == 1 and (other := next((mark for mark in ";\t|" if mark in found[0]), None)):
+        hint = f"; separate the columns by commas, not by {other!r}"
     return f"{source} has no column {name!r}, only {', '.join(repr(each) for each in found[:20])}{hint}"
 
 

@@ -130,11 +130,13 @@ def _one_sentence(full: str) -> Iterator[None]:
     except PipelineError:
         raise
     except Exception as error:  # noqa: BLE001 - every backend has errors of its own, and none may leave
-        raise ConfigError(f"{name} {_what(error)}") from (error if name == full else None)
+        raise ConfigError(f"{name} {_what(error, full)}") from (error if name == full else None)
 
 
-def _what(error: Exception) -> str:
+def _what(error: Exception, full: str) -> str:
     match error:
+        case FileNotFoundError() if "://" in full:
+            return "does not exist or cannot be reached; check the address"
         case FileNotFoundError() | NotADirectoryError():
             return "does not exist; check the path, which starts at the experiment file's folder"
         case PermissionError():

@@ -143,6 +143,7 @@ def test_strict_turns_failures_into_an_exit_code(
         (["explain", "nosuch"], "nosuch"),
         (["plan", "nosuch.yaml"], "nosuch.yaml"),
         (["submit", "nosuch.yaml"], "nosuch.yaml"),
+        (["plan", "."], "is a folder"),
         (["adopt", "nosuch", "s000-1", "r"], "nosuch"),
         (["status", "--as-of", "yesterday"], "yesterday"),
         (["resume", "--interval", "-1"], "interval"),
@@ -161,6 +162,27 @@ def test_a_wrong_call_exits_2_and_writes_nothing(
     assert "Traceback" not in called.err
     assert "hunter2" not in called.err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("samples", "more", "message"),
+    [
+        ("id,text\n", "", "s.csv holds no sample"),
+        ("id,text\na,one\n", "", "s.csv holds one sample, and a pair needs two"),
+        ("id,text,group\na,one,x\nb,two,y\n", "pairs: {design: groups}", "no group has two samples"),
+        ("id,text\n", "task: generation", "s.csv holds no sample"),
+    ],
+)
+def test_samples_that_make_no_request_are_refused_so_that_the_name_stays_free(
+    pairlog: Callable[..., Called], simulator: Simulator, tmp_path: Path, samples: str, more: str, message: str
+) -> None:
+    (tmp_path / "s.csv").write_text(samples)
+    judges = "judges: [{provider: openai, model: gpt-6-luna}]"
+    (tmp_path / "e.yaml").write_text(f"name: few\nsamples: s.csv\n{judges}\n{more}\n")
+    called = pairlog("submit", tmp_path / "e.yaml")
+    assert called.code == 2
+    assert f"there is nothing to ask: {message}" in called.err
+    assert not (tmp_path / ".pairlog").exists()
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def test_csv_is_read_in_many_batches_without_losing_a_row(tmp_path: Path) -> Non
         pytest.param(b"id,text\na,b\nc,\xff\n", ", line 3: not UTF-8", id="B3"),
         pytest.param(b"id,text\na,\xed\xa0\x80\n", ", line 2: not UTF-8", id="B5"),
         pytest.param(b"", " has no header line", id="no-header"),
-        pytest.param(b"id;text\na;b\n", " has no column 'id', only 'id;text'", id="semicolons"),
+        pytest.param(b"id;text\na;b\n", " has no column 'id', only 'id;text'; separate the columns by commas, not by ';'", id="semicolons"),
         pytest.param(b"id,text,id\na,b,c\n", " has two columns named 'id'", id="two-ids"),
         pytest.param(b"id,text\na,\n", ", row 1: the sample 'a' has an empty text", id="B1"),
         pytest.param(b"id,text\na,b\na,c\n", ": the id 'a' stands in rows 1 and 2", id="B12"),
@@ -289,7 +289,7 @@ def test_b15_parts_with_other_columns_are_refused_with_the_difference(
         ("a\x00.csv", "a\\x00.csv' could not be read (ValueError)"),
         ("zip://a.csv::s3://bucket/b.zip", "is a chain of addresses"),
         ("http://example.com/a.csv", "would be read without encryption; use https"),
-        ("memory://gone/a.csv", "memory://gone/a.csv does not exist"),
+        ("memory://gone/a.csv", "memory://gone/a.csv does not exist or cannot be reached; check the address"),
     ],
 )
 def test_what_cannot_be_read_is_named(location: str, said: str, tmp_path: Path) -> None:
