@@ -113,7 +113,7 @@ def results(
     with_samples: Annotated[bool, typer.Option("--with-samples", help="Add the texts.")] = False,
     store: StoreOption = None,
 ) -> None:
-    """Write the merged comparisons to one file."""
+    """Write the merged rows of an experiment to one file."""
     worker = worker_on(store)
     (experiment,) = chosen(worker, [name])
     say(f"{export(worker, experiment, out=out, with_samples=with_samples):,} rows in {out}")

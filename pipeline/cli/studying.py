@@ -53,6 +53,11 @@ def plan(file: FileArgument, as_json: JsonOption = False, store: StoreOption = N
         f"experiment {planned.experiment.name}", ["run", "requests", "batches", "MB", "≈ input tokens"], lines, right=1
     )
     _tell_left_out(planned)
+    later = sum(run.later for run in planned.runs)
+    if later:
+        say(
+            f"{later:,} of the requests are later turns: they go on from answers and are cut into batches as those come"
+        )
     too_large = sum(run.too_large for run in planned.runs)
     if too_large:
         complain(f"{too_large} requests are larger than a batch may be and will end as errored", title="note")

@@ -47,6 +47,11 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
         return sum(segment.bytes for segment in self.segments)
 
     @property
+    def later(self) -> int:
+        """How many requests go on from answers and are cut into batches only when those are there."""
+        return self.config.requests - sum(segment.requests for segment in self.segments)
+
+    @property
     def input_tokens(self) -> int:
         """About how many tokens the prompts have, at four bytes a token."""
         return self.bytes // _BYTES_A_TOKEN

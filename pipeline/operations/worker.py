@@ -20,6 +20,7 @@ from pipeline.domain import Experiment, Frame, Limits, Message, Output, RunConfi
 from pipeline.errors import ConfigError, CorruptObjectError, LeaseLostError
 from pipeline.events import AnyEvent
 from pipeline.ids import BatchId, Digest, ExperimentName, RunId
+from pipeline.operations.hearing import Heard
 from pipeline.operations.material import load_material
 from pipeline.operations.process import is_gone, process_name
 from pipeline.providers import Provider, ProviderModule
@@ -36,7 +37,6 @@ from pipeline.tasks.turns import Answers, TurnRenderer
 
 Positions = NDArray[np.int64]
 
-_SLICES_IN_MIND = 8
 LIVE_LIMITS = Limits(max_requests=10_000, max_bytes=100_000_000)
 _experiments = msgspec.json.Decoder(Experiment)
 
@@ -152,7 +152,6 @@ class Run:
         self.experiment_digest = digest
         self.run_id = config.run_id
         self.trouble: str | None = None
-        self._heard: dict[int, list[str | None]] = {}
         self._log = RunLog(worker.store, config.run_id, clock=worker.clock, writer=worker.name)
 
     @property
@@ -226,6 +225,14 @@ class Run:
         """The run's requests."""
         return renderer(self.config, self.material, self.answers)
 
+    def answers(self, positions: Positions) -> list[str | None]:
+        """Return what was answered at these positions, for the turns that go on from it."""
+        return self._heard.answers(positions)
+
+    @cached_property
+    def _heard(self) -> Heard:
+        return Heard(self.worker.store, lambda: self.state, self.renderer.request_ids)
+
     def members(self, batch: BatchState) -> Positions:
         """Return which requests of the run are in the batch: its slice, or what the batch before left unanswered."""
         plan = self.state.plan
@@ -242,49 +249,9 @@ class Run:
             is_open[ended[ended >= 0]] = False
         return members[is_open]
 
-    def _rows_of(self, batch: BatchState, *columns: str) -> Iterator[pa.RecordBatch]:
+    def _rows_of(self, batch: BatchState) -> Iterator[pa.RecordBatch]:
         published = [batch.rows.key] if batch.rows is not None and batch.rows.key is not None else []
-        return stream(self.worker.store, published, columns=["request_id", *columns])
-
-    def answers(self, positions: Positions) -> list[str | None]:
-        """Return what was answered at these positions, None where no whole answer came."""
-        found: list[str | None] = [None] * len(positions)
-        for index, segment in enumerate(self.state.segments):
-            inside = (positions >= segment.start) & (positions < segment.start + segment.requests)
-            if inside.any():
-                contents = self._contents(index)
-                for at in np.flatnonzero(inside).tolist():
-                    found[at] = contents[int(positions[at]) - segment.start]
-        return found
-
-    def _contents(self, index: int) -> list[str | None]:
-        """Return what was answered in a slice; the last few slices whose requests have all ended are kept in mind."""
-        known = self._heard.get(index)
-        if known is not None:
-            return known
-        contents = self._read_contents(index)
-        ended = sum(batch.counts.ended for batch in self.state.batches.values() if batch.segment == index)
-        if ended == len(contents):
-            while len(self._heard) >= _SLICES_IN_MIND:
-                self._heard.pop(next(iter(self._heard)))
-            self._heard[index] = contents
-        return contents
-
-    def _read_contents(self, index: int) -> list[str | None]:
-        segment = self.state.segments[index]
-        positions = np.arange(segment.start, segment.start + segment.requests)
-        asked = Lookup(positions, self.renderer.request_ids(positions))
-        contents: list[str | None] = [None] * len(positions)
-        for batch in self.state.batches.values():
-            for rows in self._rows_of(batch, "status", "content") if batch.segment == index else ():
-                places = asked.places(rows.column("request_id")).tolist()
-                answered = zip(
-                    places, rows.column("status").to_pylist(), rows.column("content").to_pylist(), strict=True
-                )
-                for place, status, content in answered:
-                    if place >= 0 and status == "ok":
-                        contents[place] = content
-        return contents
+        return stream(self.worker.store, published, columns=["request_id"])
 
     def sendable(self, batch: BatchState) -> Positions:
         """Return the members that fit into a batch at all; a line that does not is never sent."""

@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from hypothesis import given
@@ -10,8 +11,9 @@ from hypothesis import strategies as st
 from pipeline.domain import Answer, Criterion, Direction, Judge, RunConfig, Tags, Template
 from pipeline.ids import Digest, PairIds, RequestIds, RunId
 from pipeline.operations.worker import renderer
-from pipeline.pairing import make_pairs
+from pipeline.pairing import NO_PAIRS, make_pairs
 from pipeline.samples import Samples
+from pipeline.tasks import tasks
 from pipeline.tasks.rendering import Material
 from pipeline.tasks.templates import compile_template, render
 
@@ -149,3 +151,77 @@ def test_blocks_of_any_positions_are_the_lines_of_these_positions() -> None:
     made = renderer(a_config(), a_material([f"text {n}" for n in range(30)]))
     chosen = np.array([434, 0, 7, 7, 200], dtype=np.int64)
     assert b"".join(made.blocks(chosen)) == b"".join(made.line(int(n)) + b"\n" for n in chosen)
+
+
+def a_task_config(task: str, **options: object) -> RunConfig:
+    text = tasks()[task].TEMPLATES["default"]
+    return msgspec.structs.replace(
+        a_config(), task=task, template=Template(name="default", text=text), options=options or msgspec.UNSET
+    )
+
+
+def single(texts: list[str], contexts: list[str | None], turns: list[list[str]] | None = None) -> Material:
+    table = pa.table({"id": [f"id {n}" for n in range(len(texts))], "text": texts})
+    table = table.append_column("context", pa.array(contexts, pa.string()))
+    if turns is not None:
+        table = table.append_column("turns", pa.array(turns, pa.list_(pa.string())))
+    return Material.of(Samples.of(table, source="test"), NO_PAIRS)
+
+
+def messages(line: bytes) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = json.loads(line)["body"]["messages"]
+    return found
+
+
+@given(st.lists(st.tuples(TEXT | NASTY, st.none() | TEXT | NASTY), min_size=1, max_size=5))
+def test_prompts_stand_alone_behind_what_the_system_says(pairs: list[tuple[str, str | None]]) -> None:
+    texts, contexts = [text for text, _ in pairs], [context for _, context in pairs]
+    made = renderer(a_task_config("generation"), single(texts, contexts))
+    everything = np.arange(len(made))
+    lines = b"".join(made.blocks(everything)).split(b"\n")[:-1]
+    for line, text, context in zip(lines, texts, contexts, strict=True):
+        system = [] if context is None else [{"role": "system", "content": context}]
+        assert messages(line) == [*system, {"role": "user", "content": text}]
+    assert [len(line) + 1 for line in lines] == made.sizes(everything).tolist()
+
+
+@given(st.lists(TEXT | NASTY, min_size=1, max_size=5))
+def test_a_single_sample_is_shown_between_its_fences_as_it_is(texts: list[str]) -> None:
+    made = renderer(a_task_config("compliance"), single(texts, [None] * len(texts)))
+    for position, text in enumerate(texts):
+        (message,) = messages(made.line(position))
+        assert f"\n<SAMPLE>\n{text}\n</SAMPLE>\n" in message["content"]
+        assert "CONTEXT" not in message["content"].replace(text, "")
+
+
+@given(st.lists(st.lists(TEXT | NASTY, max_size=3), min_size=1, max_size=4), TEXT | NASTY)
+def test_a_later_turn_holds_everything_said_and_answered_before(turns: list[list[str]], answer: str) -> None:
+    texts = [f"text {number}" for number in range(len(turns))]
+    heard: dict[int, str | None] = {}
+
+    def answers(positions: np.ndarray) -> list[str | None]:  # type: ignore[type-arg]
+        return [heard.get(position) for position in positions.tolist()]
+
+    made = renderer(a_task_config("conversation"), single(texts, [None] * len(texts), turns), answers)
+    assert len(made) == len(texts) + sum(map(len, turns))
+    order = [(turn, sample) for turn in range(4) for sample, own in enumerate(turns) if len(own) >= turn]
+    for position, (turn, sample) in enumerate(order):
+        said = [texts[sample], *turns[sample]][: turn + 1]
+        told = [f"{answer} to {sample} in {before}" for before in range(turn)]
+        expected = [{"role": "user", "content": said[0]}]
+        for reply, following in zip(told, said[1:], strict=True):
+            expected += [{"role": "assistant", "content": reply}, {"role": "user", "content": following}]
+        assert messages(made.line(position)) == expected
+        assert made.sizes(np.array([position])).tolist() == [len(made.line(position)) + 1]
+        heard[position] = f"{answer} to {sample} in {turn}"
+    ids = made.request_ids(np.arange(len(made)))
+    assert len(set(ids)) == len(made)
+
+
+def test_what_goes_on_from_a_slice_is_the_next_turn_of_the_same_samples() -> None:
+    turns = [["a", "b"], [], ["c"], ["d", "e"]]
+    made = renderer(a_task_config("conversation"), single(["w", "x", "y", "z"], [None] * 4, turns))
+    assert (made.asked_at_once, len(made)) == (4, 9)
+    assert [made.following(0, 2), made.following(2, 4), made.following(1, 2)] == [range(4, 5), range(5, 7), range(5, 5)]
+    assert [made.following(4, 5), made.following(5, 7), made.following(7, 9)] == [range(7, 8), range(8, 9), range(0)]
+    assert made.line(7) == b""
