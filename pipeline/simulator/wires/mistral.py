@@ -18,12 +18,11 @@ from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.files import StoredFile
 from pipeline.simulator.jobs import Job, Order, Phase
-from pipeline.simulator.ledger import CreateReceived
 from pipeline.simulator.wires._compatible.lines import CompatibleLines, OpenAIRows, Why
 from pipeline.simulator.wires._compatible.live import CompatibleLive
 from pipeline.simulator.wires._compatible.performing import Dialect
 from pipeline.simulator.wires.openai.files import FileRoutes
-from pipeline.simulator.wires.openai.speaking import Problem, RefusedError, Speaker, account_of, decoded, whole_number
+from pipeline.simulator.wires.openai.speaking import Problem, RefusedError, Speaker, decoded, whole_number
 
 WIRE = "mistral"
 _PREFIX = "/mistral/v1"
@@ -122,18 +121,8 @@ class _Jobs:
 
     def _record_create(self, request: Request, answered: Answered) -> None:
         asked = _as_asked(request.state.body)
-        self._engine.ledger.record(
-            CreateReceived(
-                at=self._engine.now(),
-                wire=WIRE,
-                account=account_of(request),
-                input_file_id=next(iter(asked.input_files), None),
-                metadata=asked.metadata,
-                outcome="applied" if answered.applied else "refused",
-                status=answered.status,
-                batch_id=getattr(request.state, "batch_id", None) if answered.applied else None,
-                fault=answered.fault,
-            )
+        self._speaker.record_create(
+            request, answered, wire=WIRE, input_file_id=next(iter(asked.input_files), None), metadata=asked.metadata
         )
 
     async def _retrieve(self, request: Request) -> Response:

@@ -18,7 +18,6 @@ from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.jobs import Job, Order
 from pipeline.simulator.judge import Reply
-from pipeline.simulator.ledger import CreateReceived
 from pipeline.simulator.wires._compatible.lines import CompatibleLines, Why
 from pipeline.simulator.wires._compatible.live import CompatibleLive
 from pipeline.simulator.wires._compatible.performing import Dialect
@@ -27,7 +26,6 @@ from pipeline.simulator.wires.openai.speaking import (
     Problem,
     RefusedError,
     Speaker,
-    account_of,
     decoded,
     missing,
     whole_number,
@@ -117,18 +115,8 @@ class _Batches:
 
     def _record_create(self, request: Request, answered: Answered) -> None:
         asked = _as_asked(request.state.body)
-        self._engine.ledger.record(
-            CreateReceived(
-                at=self._engine.now(),
-                wire=WIRE,
-                account=account_of(request),
-                input_file_id=asked.input_file_id,
-                metadata={"name": asked.name or ""},
-                outcome="applied" if answered.applied else "refused",
-                status=answered.status,
-                batch_id=getattr(request.state, "batch_id", None) if answered.applied else None,
-                fault=answered.fault,
-            )
+        self._speaker.record_create(
+            request, answered, wire=WIRE, input_file_id=asked.input_file_id, metadata={"name": asked.name or ""}
         )
 
     async def _retrieve(self, request: Request) -> Response:

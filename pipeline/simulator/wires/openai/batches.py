@@ -12,13 +12,11 @@ from pipeline.simulator.calls import Answered
 from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.jobs import Job, Order, Phase
-from pipeline.simulator.ledger import CreateReceived
 from pipeline.simulator.wires.openai.files import LIFETIME
 from pipeline.simulator.wires.openai.speaking import (
     Problem,
     RefusedError,
     Speaker,
-    account_of,
     decoded,
     invalid,
     listing,
@@ -74,18 +72,8 @@ class Batches:
 
     def _record_create(self, request: Request, answered: Answered) -> None:
         asked = _as_asked(request.state.body)
-        self._engine.ledger.record(
-            CreateReceived(
-                at=self._engine.now(),
-                wire=self._wire,
-                account=account_of(request),
-                input_file_id=asked.input_file_id,
-                metadata=asked.metadata,
-                outcome="applied" if answered.applied else "refused",
-                status=answered.status,
-                batch_id=getattr(request.state, "batch_id", None) if answered.applied else None,
-                fault=answered.fault,
-            )
+        self._speaker.record_create(
+            request, answered, wire=self._wire, input_file_id=asked.input_file_id, metadata=asked.metadata
         )
 
     async def _retrieve(self, request: Request) -> Response:

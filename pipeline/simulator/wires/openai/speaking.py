@@ -1,6 +1,6 @@
 """How OpenAI words what goes wrong, and what every one of its routes does first: check the key, meet the faults."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 from starlette.requests import Request
@@ -11,6 +11,7 @@ from pipeline.ids import digest
 from pipeline.simulator.calls import Answered, Call, answer
 from pipeline.simulator.documents import JsonObject, JsonValue
 from pipeline.simulator.engine import Engine
+from pipeline.simulator.ledger import CreateReceived
 
 Handler = Callable[[Request], Awaitable[Response]]
 Seen = Callable[[Request, Answered], None]
@@ -136,6 +137,30 @@ class Speaker:
             tell(Answered(status=problem.status, fault=None, applied=False))
             return self._refusal(problem)
         return await answer(self._engine, Call(name=call, request=request, act=act, refuse=refuse, seen=tell))
+
+    def record_create(
+        self,
+        request: Request,
+        answered: Answered,
+        *,
+        wire: str,
+        input_file_id: str | None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> None:
+        """Write down a call to create a batch, also one that is refused."""
+        self._engine.ledger.record(
+            CreateReceived(
+                at=self._engine.now(),
+                wire=wire,
+                account=account_of(request),
+                input_file_id=input_file_id,
+                metadata=metadata,
+                outcome="applied" if answered.applied else "refused",
+                status=answered.status,
+                batch_id=getattr(request.state, "batch_id", None) if answered.applied else None,
+                fault=answered.fault,
+            )
+        )
 
     def _refusal(self, problem: Problem) -> Response:
         return self.json(self._worded(problem), problem.status)

@@ -12,8 +12,7 @@ from pipeline.simulator.calls import Answered
 from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.jobs import Job, Order, Phase
-from pipeline.simulator.ledger import CreateReceived
-from pipeline.simulator.wires.openai.speaking import Problem, RefusedError, Speaker, account_of, decoded
+from pipeline.simulator.wires.openai.speaking import Problem, RefusedError, Speaker, decoded
 
 WIRE = "together"
 _ENDPOINT = "/v1/chat/completions"
@@ -62,18 +61,8 @@ class Jobs:
         return self._speaker.json({"job": self._rendered(job), "warning": None}, 201)
 
     def _record_create(self, request: Request, answered: Answered) -> None:
-        self._engine.ledger.record(
-            CreateReceived(
-                at=self._engine.now(),
-                wire=WIRE,
-                account=account_of(request),
-                input_file_id=_as_asked(request.state.body).input_file_id,
-                metadata=None,
-                outcome="applied" if answered.applied else "refused",
-                status=answered.status,
-                batch_id=getattr(request.state, "batch_id", None) if answered.applied else None,
-                fault=answered.fault,
-            )
+        self._speaker.record_create(
+            request, answered, wire=WIRE, input_file_id=_as_asked(request.state.body).input_file_id
         )
 
     async def _retrieve(self, request: Request) -> Response:
