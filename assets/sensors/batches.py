@@ -4,6 +4,7 @@ The work is done by `pipeline`, as `pairlog resume` does it; who else does it at
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
 
 import dagster as dg
 import msgspec
@@ -25,6 +26,7 @@ _LONGEST_BLOCK = 500
 _MOST_REQUESTS = 12
 _MOST_EVENTS = 200
 _RETRY_SECONDS = 600
+_STALE = timedelta(minutes=15)  # a Dagster run that lost its machine may be shown as started for hours
 _UNFINISHED = [
     dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING,
     dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING,
@@ -52,7 +54,7 @@ def batch_status(context: dg.SensorEvaluationContext, workers: Workers) -> dg.Se
         runs = watch.runs()
         seen = watch.round(runs, seconds=_POLLING_SECONDS, after=context.cursor or "")
         found = [(run, each) for run in runs for each in slices_of(run.state)]
-        view = _view(context.instance, found)
+        view = _view(context.instance, found, watch.worker.clock.now())
         requests = [*_requests(watch, found, view)][:_MOST_REQUESTS]
         for run in runs:
             if all(each.segment_id in view.parsed for each in slices_of(run.state)):
@@ -69,12 +71,13 @@ def batch_status(context: dg.SensorEvaluationContext, workers: Workers) -> dg.Se
     )
 
 
-def _view(instance: dg.DagsterInstance, found: _Found) -> _View:
+def _view(instance: dg.DagsterInstance, found: _Found, now: datetime) -> _View:
     known = instance.get_dynamic_partitions(str(segments.name))
     there = set(known)
     new = [each.segment_id for _, each in found if each.segment_id not in there]
     order = [*known, *new]
-    unfinished = instance.get_runs(filters=dg.RunsFilter(statuses=_UNFINISHED), limit=500)
+    fresh = dg.RunsFilter(statuses=_UNFINISHED, created_after=now - _STALE)
+    unfinished = instance.get_runs(filters=fresh, limit=500)
     return _View(
         order=order,
         new=[str(key) for key in new],

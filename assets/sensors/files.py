@@ -1,13 +1,17 @@
 """Registers what can be run: a partition for each readable experiment file and each experiment in the store."""
 
+from collections.abc import Sequence
+
 import dagster as dg
 
 from assets.checks import about_files, experiment_files_readable, to_mend
-from assets.inputs import samples
+from assets.inputs import pairs, samples
 from assets.partitions import experiments
 from assets.resources import Workers
 from pipeline.ids import digest_of
 from pipeline.operations.catalogue import read_catalogue
+
+_MOST_EVENTS = 100
 
 
 @dg.sensor(minimum_interval_seconds=30, default_status=dg.DefaultSensorStatus.RUNNING)
@@ -17,7 +21,8 @@ def experiment_files(context: dg.SensorEvaluationContext, workers: Workers) -> d
         if watch is None:
             return dg.SensorResult(skip_reason="another tick is still at work", cursor=context.cursor)
         catalogue = read_catalogue(watch.worker)
-        names = {*catalogue.files, *watch.worker.experiment_names()}
+        frozen = watch.worker.experiment_names()
+        names = {*catalogue.files, *frozen}
     known = context.instance.get_dynamic_partitions(str(experiments.name))
     new = sorted(names - set(known))
     seen = digest_of([catalogue.files, catalogue.bad])
@@ -32,6 +37,15 @@ def experiment_files(context: dg.SensorEvaluationContext, workers: Workers) -> d
     return dg.SensorResult(
         skip_reason=f"{said}: {'; '.join(catalogue.bad.values())}" if catalogue.bad else said,
         dynamic_partitions_requests=[experiments.build_add_request(new)] if new else [],
-        asset_events=[evaluation] if seen != context.cursor else [],
+        asset_events=[*_caught_up(context.instance, frozen), *([evaluation] if seen != context.cursor else [])],
         cursor=seen,
     )
+
+
+def _caught_up(instance: dg.DagsterInstance, frozen: Sequence[str]) -> list[dg.AssetMaterialization]:
+    """Return the inputs that are in the store without Dagster's knowledge."""
+    return [
+        dg.AssetMaterialization(asset.key, partition=name)
+        for asset in (samples, pairs)
+        for name in sorted(set(frozen) - instance.get_materialized_partitions(asset.key))[:_MOST_EVENTS]
+    ]

@@ -33,7 +33,7 @@ def home(
             monkeypatch.setenv(name, value)
         workers = Workers(store=str(tmp_path / "store"))
         worker = stack.enter_context(workers.worker(logging.getLogger(__name__)))
-        return Home(defs=build_defs(workers), worker=worker, simulator=simulator, instance=instance)
+        return Home(defs=build_defs(workers), workers=workers, worker=worker, simulator=simulator, instance=instance)
 
     with dg.DagsterInstance.ephemeral() as instance, ExitStack() as stack:
         yield build

@@ -7,6 +7,7 @@ import msgspec
 from dagster._core.definitions.partitions.context import partition_loading_context
 from dagster._core.definitions.sensor_definition import SensorExecutionData
 
+from assets.resources import Workers
 from pipeline.operations.worker import Worker
 from pipeline.simulator import Simulator
 
@@ -14,9 +15,10 @@ _RANGE = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_
 
 
 class Home(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Definitions, a worker on their store, the provider behind them and an instance in memory."""
+    """Definitions with their resource, a worker on their store, the provider behind them and an instance in memory."""
 
     defs: dg.Definitions
+    workers: Workers
     worker: Worker
     simulator: Simulator
     instance: dg.DagsterInstance

@@ -120,8 +120,10 @@ def test_a_second_code_location_on_the_same_store_does_no_harm(home: Callable[..
     here = with_pairs(home(more="batch: {segments: 3}"))
     with ExitStack() as stack:
         instance = stack.enter_context(dg.DagsterInstance.ephemeral())
-        defs = build_defs(Workers(store=str(tmp_path / "store")))
-        there = Home(defs=defs, worker=here.worker, simulator=here.simulator, instance=instance)
+        workers = Workers(store=str(tmp_path / "store"))
+        there = Home(
+            defs=build_defs(workers), workers=workers, worker=here.worker, simulator=here.simulator, instance=instance
+        )
         there.tick("experiment_files")
         there.tick("batch_status")
         here.materialize("submitted_batches", keys=here.segments())

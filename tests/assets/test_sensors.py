@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
+from pipeline.clock import FixedClock
 from pipeline.ids import ExperimentName
 from pipeline.operations.resuming import resume
 from pipeline.operations.slicing import all_slices
@@ -75,6 +77,7 @@ def test_dagster_catches_up_with_what_the_command_line_did(home: Callable[..., H
     worker = here.worker
     resume(worker, submitted(worker, tmp_path / "essays.yaml"), interval=0.02)
     here.tick("experiment_files")
+    assert here.green("samples") == here.green("pairs") == {"essays"}
     data = here.tick("batch_status")
     assert len(here.green("submitted_batches")) == 3
     here.launch(data)
@@ -82,6 +85,24 @@ def test_dagster_catches_up_with_what_the_command_line_did(home: Callable[..., H
     assert asked_for(here, "finished_experiments") == ["rank"]
     assert asked_for(here) == []
     check_against_ledger(worker, here.simulator.ledger)
+
+
+@pytest.mark.parametrize(("minutes", "asked"), [(1, []), (16, ["collect"])])
+def test_a_dagster_run_that_lost_its_machine_holds_nothing_up_for_long(
+    home: Callable[..., Home], minutes: int, asked: list[str]
+) -> None:
+    here = with_pairs(home())
+    here.materialize("submitted_batches", keys=here.segments())
+    job = here.defs.get_repository_def().get_job("collect")
+    run = here.instance.create_run_for_job(
+        job, status=dg.DagsterRunStatus.STARTED, tags={"dagster/partition": here.segments()[0]}
+    )
+    clock = FixedClock(datetime.now(UTC) + timedelta(minutes=minutes))
+    with here.workers.watch() as watch:
+        assert watch is not None
+        watch.worker.clock = clock
+    assert asked_for(here) == asked
+    assert here.instance.get_run_by_id(run.run_id)
 
 
 def test_the_command_line_can_go_on_where_dagster_stopped(home: Callable[..., Home], tmp_path: Path) -> None:
