@@ -83,7 +83,11 @@ def test_csv_is_read_in_many_batches_without_losing_a_row(tmp_path: Path) -> Non
         pytest.param(b"id,text\na,b\nc,\xff\n", ", line 3: not UTF-8", id="B3"),
         pytest.param(b"id,text\na,\xed\xa0\x80\n", ", line 2: not UTF-8", id="B5"),
         pytest.param(b"", " has no header line", id="no-header"),
-        pytest.param(b"id;text\na;b\n", "only 'id;text'; separate the columns by commas, not by ';'", id="semicolons"),
+        pytest.param(
+            b"id;text\na;b\n",
+            " has no column 'id', only 'id;text'; separate the columns by commas, not by ';'",
+            id="semicolons",
+        ),
         pytest.param(b"id,text,id\na,b,c\n", " has two columns named 'id'", id="two-ids"),
         pytest.param(b"id,text\na,\n", ", row 1: the sample 'a' has an empty text", id="B1"),
         pytest.param(b"id,text\na,b\na,c\n", ": the id 'a' stands in rows 1 and 2", id="B12"),
