@@ -81,7 +81,7 @@ def _written(worker: Worker, name: ExperimentName, runs: list[Run], task: Writes
             "text": texts["text"],
             "group": texts["sample_id"],
             "contestant": [labels[run_id] for run_id in texts["run_id"].to_pylist()],
-            "context": _contexts(asked),
+            "context": asked["context"] if task.SUBJECT == "turn" else _contexts(asked),
             **known,
         }
     )

@@ -89,6 +89,10 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
         """Return what is said after each answer in every sample's conversation, from the column `turns` if any."""
         return self._optional("turns", pa.list_(pa.string()))
 
+    def has(self, name: str) -> bool:
+        """Say whether some sample has a value in the column of this name."""
+        return name in self.table.column_names and self.table.column(name).null_count < len(self)
+
     def _optional(self, name: str, kind: pa.DataType) -> list[Any]:  # Any: values of the kind, or None
         """Return the values of a column that need not be there; one of another kind is metadata and means nothing."""
         if name not in self.table.column_names:

@@ -29,7 +29,12 @@ def spoken_turns(common: Sequence[str], samples: Samples) -> list[Sequence[str]]
         ConfigError: if nothing is said after any answer, or a sample's turns are not texts.
 
     """
-    spoken: list[Sequence[str]] = [common if own is None else own for own in samples.turns()]
+    own_turns = samples.turns()
+    if samples.has("turns") and all(own is None for own in own_turns):
+        raise ConfigError(
+            "the samples' column turns does not hold lists of texts; write lists (JSONL or Parquet), or rename it"
+        )
+    spoken: list[Sequence[str]] = [common if own is None else own for own in own_turns]
     for sample_id, turns in zip(samples.ids(), spoken, strict=True):
         if not all(turn and turn.strip() for turn in turns):
             raise ConfigError(f"the sample {sample_id!r} has an empty turn; write something, or leave it out")
@@ -124,8 +129,8 @@ class TurnRenderer:
         if not len(positions):
             return []
         samples, most = self.samples[positions], int(self.turn[positions].max())
-        places = ([self._starts[turn] + np.searchsorted(self._members[turn], samples)] for turn in range(most))
-        return [self._answers(np.asarray(each[0])) for each in places]
+        earlier = zip(self._starts.tolist(), self._members[:most], strict=False)
+        return [self._answers(start + np.searchsorted(members, samples)) for start, members in earlier]
 
     def _line(self, position: int, request_id: RequestId, answers: Sequence[str]) -> list[bytes]:
         sample, material = int(self.samples[position]), self._material

@@ -62,6 +62,7 @@ def test_a_mistake_is_named_with_its_remedy(text: str, said: str) -> None:
             "a conversation needs turns: say in the file what follows",
         ),
         ("task: conversation\nturns: [x]\n", '{"id": "a", "text": "b", "turns": ["y", " "]}', "'a' has an empty turn"),
+        ("task: conversation\nturns: [x]\n", '{"id": "a", "text": "b", "turns": "y"}', "turns does not hold lists of"),
         ("task: generation\ntemplates: [brief]\n", '{"id": "a", "text": "b"}', "no built-in template; give a path"),
         ("task: generation\ntemplates: [t.txt]\n", '{"id": "a", "text": "b"}', "{CONTEXT} is not a placeholder"),
         (
