@@ -155,7 +155,12 @@ class ExperimentFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         """What the file says under the keys of its task alone, as JSON; what is left at its default is left out."""
         own = [field for field in fields(self) if field.name not in ExperimentFile.__struct_fields__]
         given = {field.name: (getattr(self, field.name), field.default) for field in own}
-        return {name: msgspec.to_builtins(value) for name, (value, default) in given.items() if value != default}
+        return {name: _as_stored(value) for name, (value, default) in given.items() if value != default}
+
+
+def _as_stored(value: object) -> object:
+    """Return the value as it comes back from the store, so that a file and what was frozen of it are equal."""
+    return msgspec.json.decode(msgspec.json.encode(value))
 
 
 class TaskKeys(msgspec.Struct, frozen=True, kw_only=True):

@@ -133,6 +133,27 @@ def test_an_experiment_that_has_not_ended_is_not_judged(
         plan(str(file))
 
 
+@pytest.mark.parametrize(
+    "task",
+    [
+        "grading\nscale: {low: 1, high: 3, labels: [poor, fair, good]}",
+        "grading\nscale: {low: 1, high: 3, labels: {'3': good, '1': poor}}",
+        "classification\nlabels: {b: bad, a: good}",
+        "conversation\nturns: ['Are you sure?', 'Really?']",
+    ],
+)
+def test_asking_for_an_experiment_again_changes_nothing_and_sends_nothing(
+    simulate: Simulate, worker_for: Callable[..., Worker], write: Callable[..., Path], task: str
+) -> None:
+    simulator = simulate()
+    file = write("again", f"samples: prompts.jsonl\ntask: {task}\njudges: [{{provider: openai, model: m}}]\n")
+    first = finished(worker_for(simulator), file)
+    billed = simulator.ledger.totals.requests
+    second = finished(worker_for(simulator), file)
+    assert first.counts == second.counts
+    assert simulator.ledger.totals.requests == billed == first.counts.ok
+
+
 def test_an_experiment_keeps_its_task(
     simulate: Simulate, worker_for: Callable[..., Worker], write: Callable[..., Path]
 ) -> None:
