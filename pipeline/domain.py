@@ -150,7 +150,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 QUESTION = (Message(role="user", text=PROMPT),)
 
 
-class Tokens(msgspec.Struct, frozen=True, kw_only=True):
+class Tokens(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What an answer used: input includes cached, output includes reasoning, on every provider."""
 
     input: int | None = None
@@ -159,7 +159,7 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
     reasoning: int | None = None
 
 
-class Output(msgspec.Struct, frozen=True, kw_only=True):
+class Output(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What came back for one request, before anyone read an answer in it.
 
     `again` says that the provider, not the request, was at fault: it may be sent again.

@@ -51,12 +51,12 @@ def responses_body(
     return body
 
 
-class _Details(msgspec.Struct):
+class _Details(msgspec.Struct, gc=False):
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
 
 
-class _Usage(msgspec.Struct):
+class _Usage(msgspec.Struct, gc=False):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     prompt_tokens_details: _Details | None = None
@@ -67,7 +67,7 @@ class _Usage(msgspec.Struct):
     output_tokens_details: _Details | None = None
 
 
-class _Chunk(msgspec.Struct):
+class _Chunk(msgspec.Struct, gc=False):
     """A piece of content: text, a refusal, or thoughts."""
 
     type: str | None = None
@@ -76,36 +76,36 @@ class _Chunk(msgspec.Struct):
     thinking: "list[_Chunk] | str | None" = None
 
 
-class _Message(msgspec.Struct):
+class _Message(msgspec.Struct, gc=False):
     content: str | list[_Chunk] | None = None
     refusal: str | None = None
     reasoning: str | None = None
     reasoning_content: str | None = None
 
 
-class _Choice(msgspec.Struct):
+class _Choice(msgspec.Struct, gc=False):
     message: _Message | None = None
     finish_reason: str | None = None
 
 
-class _Item(msgspec.Struct):
+class _Item(msgspec.Struct, gc=False):
     type: str | None = None
     phase: str | None = None
     content: list[_Chunk] | None = None
     summary: list[_Chunk] | None = None
 
 
-class _Problem(msgspec.Struct):
+class _Problem(msgspec.Struct, gc=False):
     message: object = None
     type: object = None
     code: object = None
 
 
-class _Incomplete(msgspec.Struct):
+class _Incomplete(msgspec.Struct, gc=False):
     reason: str | None = None
 
 
-class _Body(msgspec.Struct):
+class _Body(msgspec.Struct, gc=False):
     """A chat completion, a response or an error: only what is read of each."""
 
     model: str | None = None
@@ -119,18 +119,18 @@ class _Body(msgspec.Struct):
     usage: _Usage | None = None
 
 
-class _Response(msgspec.Struct):
+class _Response(msgspec.Struct, gc=False):
     status_code: int = 200
     body: _Body | str | None = None
 
 
-class _Line(msgspec.Struct):
+class _Line(msgspec.Struct, gc=False):
     custom_id: str
     response: _Response | None = None
     error: _Problem | str | None = None
 
 
-class _LiveLine(msgspec.Struct):
+class _LiveLine(msgspec.Struct, gc=False):
     request_id: str
     status: int
     body: _Body | str | None = None
