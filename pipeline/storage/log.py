@@ -8,6 +8,7 @@ if the log still holds the very commit it ends with.
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from itertools import chain
 
 import msgspec
 
@@ -181,7 +182,10 @@ def _bodies(store: Reads, found: list[str]) -> Iterator[tuple[str, bytes]]:
     with ThreadPoolExecutor(_READERS) as pool:
         for start in range(0, len(found), _READ_AHEAD):
             some = found[start : start + _READ_AHEAD]
-            yield from zip(some, pool.map(store.get, some), strict=True)
+            each = -(-len(some) // _READERS)
+            stretches = [some[at : at + each] for at in range(0, len(some), each)]
+            read = pool.map(lambda stretch: [store.get(key) for key in stretch], stretches)
+            yield from zip(some, chain.from_iterable(read), strict=True)
 
 
 def _chained(
