@@ -10,6 +10,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NewType
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.permutation import mixed
 
 ExperimentName = NewType("ExperimentName", str)
 RunId = NewType("RunId", str)
@@ -20,11 +24,15 @@ PairId = NewType("PairId", str)
 SampleId = NewType("SampleId", str)
 Digest = NewType("Digest", str)
 
+Digests = NDArray[np.uint64]
+Places = NDArray[np.int64] | NDArray[np.int32]
+
 EXPERIMENT_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 _NOT_IN_RUN_IDS = re.compile(r"[^a-z0-9.-]")
 _HEX = re.compile(r"[0-9a-f]+")
 REQUEST_ID_LENGTH = 32
-_HINT = 24
+_DIGEST = 12  # bytes of a digest in an id: 96 bits, and a request id has its position besides
+_APART = np.uint64(0x9E3779B97F4A7C15)
 _LONGEST_RUN_ID = 180  # a folder name may have 255 bytes; suffixes and temporary names need room
 
 
@@ -62,26 +70,29 @@ def batch_id(segment: int, number: int) -> BatchId:
     return BatchId(f"s{segment:03d}-{number}")
 
 
+def name_digests(names: Iterable[str]) -> Digests:
+    """Return 128 bits that stand for each name."""
+    made = b"".join(hashlib.blake2b(name.encode(), digest_size=16, person=b"pairlog name").digest() for name in names)
+    return np.frombuffer(made, "<u8").reshape(-1, 2)
+
+
 class PairIds:
-    """Makes the names of pairs of these samples: a digest, the same whichever of the two comes first."""
+    """Makes the names of pairs of these samples, the same whichever of the two comes first.
+
+    Each sample is hashed once; a pair is a mixture of two digests, made for many pairs at a time.
+    """
 
     def __init__(self, samples: Iterable[SampleId]) -> None:
-        self._names = [sample.encode() for sample in samples]
-        self._begun = [b"%d:%b" % (len(name), name) for name in self._names]
-        self._seed = hashlib.blake2b(digest_size=12, person=b"pairlog pair")
+        self._samples = name_digests(samples)
 
-    def of(self, ones: Iterable[int], others: Iterable[int]) -> list[PairId]:
+    def digests(self, ones: Places, others: Places) -> Digests:
+        """Return 128 bits that stand for each pair of the samples at these places."""
+        one, other = self._samples[ones], self._samples[others]
+        return mixed(np.minimum(one, other) ^ mixed(np.maximum(one, other) + _APART))
+
+    def of(self, ones: Places, others: Places) -> list[PairId]:
         """Return the names of the pairs of the samples at these places."""
-        names, begun, copy = self._names, self._begun, self._seed.copy
-        made: list[PairId] = []
-        for one, other in zip(ones, others, strict=True):
-            name = copy()
-            if names[one] < names[other]:
-                name.update(begun[one] + names[other])
-            else:
-                name.update(begun[other] + names[one])
-            made.append(PairId(name.hexdigest()))
-        return made
+        return _hex(_bytes(self.digests(ones, others))[:, :_DIGEST])
 
 
 class RequestIds:
@@ -92,20 +103,27 @@ class RequestIds:
     """
 
     def __init__(self, run_digest: Digest) -> None:
-        self._seed = hashlib.blake2b(run_digest.encode(), digest_size=12, person=b"pairlog request")
+        self._run = name_digests([run_digest])
 
-    def of(self, positions: Iterable[int], subjects: Iterable[str]) -> list[RequestId]:
-        """Return the ids of the requests at these positions about these subjects (ids of pairs or samples)."""
-        copy = self._seed.copy
-        made: list[RequestId] = []
-        for position, subject in zip(positions, subjects, strict=True):
-            name = copy()
-            name.update(subject.encode())
-            made.append(RequestId(f"{name.hexdigest()}{position:08x}"))
-        return made
+    def of(self, positions: NDArray[np.int64], names: Digests) -> list[RequestId]:
+        """Return the ids of the requests at these positions, about what has these digests (pairs, samples, turns)."""
+        rows = np.empty((len(positions), REQUEST_ID_LENGTH // 2), np.uint8)
+        rows[:, :_DIGEST] = _bytes(mixed(names + self._run))[:, :_DIGEST]
+        rows[:, _DIGEST:] = positions.astype(">u4").view(np.uint8).reshape(-1, 4)
+        return _hex(rows)
+
+
+def _bytes(digests: Digests) -> NDArray[np.uint8]:
+    return digests.astype("<u8").view(np.uint8)
+
+
+def _hex(rows: NDArray[np.uint8]) -> list[Any]:  # Any: the caller knows of what kind these ids are
+    """Return the bytes of each row in hex."""
+    digits, width = rows.tobytes().hex(), 2 * rows.shape[1]
+    return [digits[start : start + width] for start in range(0, len(digits), width)]
 
 
 def hinted_position(request_id: str) -> int | None:
     """Return where in its run a request of this id would be, if it is one of ours."""
-    hint = request_id[_HINT:]
+    hint = request_id[2 * _DIGEST :]
     return int(hint, 16) if len(request_id) == REQUEST_ID_LENGTH and _HEX.fullmatch(hint) else None

@@ -65,7 +65,7 @@ def load_material(store: Store, experiment: Experiment) -> Material:
 
 def _pairs_table(samples: Samples, pairs: Pairs) -> pa.Table:
     ids, groups = pa.array(samples.ids(), pa.string()), pa.array(samples.groups(), pa.string())
-    named = PairIds(samples.ids()).of(pairs.first.tolist(), pairs.second.tolist())
+    named = PairIds(samples.ids()).of(pairs.first, pairs.second)
     columns = [pa.array(named, pa.string()), ids.take(pairs.first), ids.take(pairs.second), groups.take(pairs.first)]
     return pa.table(columns, schema=PAIRS)
 

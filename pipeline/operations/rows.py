@@ -1,6 +1,6 @@
 """Rows of a task's table, built by column and handed out in blocks of bounded size."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -9,7 +9,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.domain import Output, Status
-from pipeline.ids import RequestId
 from pipeline.operations.subjects import Column, strings, subjects_of
 from pipeline.operations.worker import Positions, Run
 from pipeline.state import BatchState
@@ -23,21 +22,21 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The requests of a batch, in order: where they stand in the run, and the ids that were made for them once."""
 
     positions: Positions
-    names: Sequence[str]
-    request_ids: Sequence[RequestId]
+    names: Column
+    request_ids: Column
 
     @classmethod
     def of(cls, run: Run, batch: BatchState) -> "Asked":
         """Return the requests of the batch."""
         positions = run.members(batch)
-        names = run.renderer.names(positions)
-        return cls(positions=positions, names=names, request_ids=run.renderer.request_ids(positions, names))
+        names, request_ids = run.renderer.names(positions), run.renderer.request_ids(positions)
+        return cls(positions=positions, names=strings(names), request_ids=strings(request_ids))
 
     def __len__(self) -> int:
         return len(self.positions)
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class Row(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What became of the request at a place in its batch, and what was read; `again`: another sending may mend it."""
 
     place: int
@@ -54,8 +53,7 @@ class RowBuilder:
     def __init__(self, run: Run, batch: BatchState, asked: Asked) -> None:
         self._run = run
         self._batch = batch
-        self._positions = asked.positions
-        self._names, self._request_ids = strings(asked.names), strings(asked.request_ids)
+        self._asked = asked
         self._about = subjects_of(run)
         self._task = task_named(run.config.task)
         self.schema: pa.Schema = self._task.SCHEMA
@@ -108,8 +106,9 @@ class RowBuilder:
         """Return the columns that say what was asked about, and what was answered."""
         places = np.array([row.place for row in rows])
         values = [row.value for row in rows]
-        about = self._about.columns(self._positions[places], self._names.take(places), values)
-        return {**about, **self._task.columns(values), "request_id": self._request_ids.take(places)}
+        asked = self._asked
+        about = self._about.columns(asked.positions[places], asked.names.take(places), values)
+        return {**about, **self._task.columns(values), "request_id": asked.request_ids.take(places)}
 
     def _answers(self, rows: list[Row]) -> dict[str, object]:
         """Return the columns that say what came back."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pipeline.domain import QUESTION, Criterion, Frame, Message, RunConfig, gap
 from pipeline.errors import ConfigError
-from pipeline.ids import REQUEST_ID_LENGTH, PairIds, RequestId, RequestIds, SampleId
+from pipeline.ids import REQUEST_ID_LENGTH, PairIds, Places, RequestId, RequestIds, SampleId, name_digests
 from pipeline.pairing import Pairs, reverse_subset
 from pipeline.samples import Samples
 from pipeline.tasks import task_named
@@ -21,7 +21,6 @@ from pipeline.tasks.templates import CompiledTemplate, Slot
 from pipeline.tasks.traits import criterion_of
 
 Positions = NDArray[np.int64]
-Places = NDArray[np.int64] | NDArray[np.int32]
 
 SYSTEM = Message(role="system", text=gap("system"))
 _LINES_A_BLOCK = 128
@@ -90,8 +89,8 @@ class Requests(Protocol):
         """Return the names of what is asked about at these positions."""
         ...
 
-    def request_ids(self, positions: Positions, names: Sequence[str] | None = None) -> list[RequestId]:
-        """Return the ids of the requests at these positions; who has their names hands them over."""
+    def request_ids(self, positions: Positions) -> list[RequestId]:
+        """Return the ids of the requests at these positions."""
         ...
 
     def sizes(self, positions: Positions) -> Positions:
@@ -148,11 +147,14 @@ class Renderer:
         if self._pair_ids is None:
             return [self._material.ids[position] for position in positions.tolist()]
         first, second = self.sides
-        return list(self._pair_ids.of(first[positions].tolist(), second[positions].tolist()))
+        return list(self._pair_ids.of(first[positions], second[positions]))
 
-    def request_ids(self, positions: Positions, names: Sequence[str] | None = None) -> list[RequestId]:
-        """Return the ids of the requests at these positions; who has their names hands them over."""
-        return self._request_ids.of(positions.tolist(), names or self.names(positions))
+    def request_ids(self, positions: Positions) -> list[RequestId]:
+        """Return the ids of the requests at these positions."""
+        if self._pair_ids is None:
+            return self._request_ids.of(positions, name_digests(self.names(positions)))
+        first, second = self.sides
+        return self._request_ids.of(positions, self._pair_ids.digests(first[positions], second[positions]))
 
     @property
     def asked_at_once(self) -> int:

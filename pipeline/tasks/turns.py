@@ -11,7 +11,7 @@ import numpy as np
 
 from pipeline.domain import Message, RunConfig, gap
 from pipeline.errors import ConfigError
-from pipeline.ids import RequestId, RequestIds
+from pipeline.ids import RequestId, RequestIds, name_digests
 from pipeline.samples import Samples
 from pipeline.tasks import conversation
 from pipeline.tasks.options import options_of
@@ -78,9 +78,9 @@ class TurnRenderer:
         pairs = zip(self.turn[positions].tolist(), self.samples[positions].tolist(), strict=True)
         return [f"{turn + 1}:{ids[sample]}" for turn, sample in pairs]
 
-    def request_ids(self, positions: Positions, names: Sequence[str] | None = None) -> list[RequestId]:
-        """Return the ids of the requests at these positions; who has their names hands them over."""
-        return self._request_ids.of(positions.tolist(), names or self.names(positions))
+    def request_ids(self, positions: Positions) -> list[RequestId]:
+        """Return the ids of the requests at these positions."""
+        return self._request_ids.of(positions, name_digests(self.names(positions)))
 
     def said(self, position: int) -> str:
         """Return what is said at this position: the sample's text first, then its turns."""

@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.ids import Digest, RequestId, RequestIds, hinted_position
+from pipeline.ids import Digest, RequestId, RequestIds, hinted_position, name_digests
 from pipeline.tasks.lookup import Lookup
 
 IDS = RequestIds(Digest("run"))
@@ -13,7 +13,7 @@ MEMBERS = st.lists(st.integers(0, 3_000), min_size=1, max_size=40, unique=True).
 
 
 def the_ids(positions: list[int]) -> list[RequestId]:
-    return IDS.of(positions, [f"pair {position}" for position in positions])
+    return IDS.of(np.array(positions), name_digests(f"pair {position}" for position in positions))
 
 
 def a_lookup(positions: list[int]) -> Lookup:

@@ -80,7 +80,7 @@ def slow_line(config: RunConfig, material: Material, texts: list[str], position:
         "CONTEXT": context or "",
     }
     prompt = render(compiled.fragments(with_context=context is not None), values)
-    named = PairIds(material.ids).of([first], [second])
+    named = PairIds(material.ids).digests(np.array([first]), np.array([second]))
     body: dict[str, object] = {"model": judge.model, "messages": [{"role": "user", "content": prompt}]}
     if judge.answer == "json":
         schema = {
@@ -92,7 +92,7 @@ def slow_line(config: RunConfig, material: Material, texts: list[str], position:
         wrapped = {"name": "answer", "strict": True, "schema": schema}
         body["response_format"] = {"type": "json_schema", "json_schema": wrapped}
     return {
-        "custom_id": RequestIds(config.digest()).of([position], named)[0],
+        "custom_id": RequestIds(config.digest()).of(np.array([position]), named)[0],
         "method": "POST",
         "url": "/v1/chat/completions",
         "body": body,
