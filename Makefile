@@ -29,9 +29,9 @@ crash: $(READY)
 stores: $(READY)
 	$(PYTEST) -m slow tests/storage
 
-# Each stage beside its peers in the same run; prints ratios, and fails where a bar is missed.
+# Each stage beside its peers in the same run; prints ratios, and fails where a bar is missed: some ten minutes.
 bench: $(READY)
-	$(BIN)/python infra/bench/ranking.py
+	$(BIN)/python infra/bench/run.py
 
 lint: $(READY)
 	$(BIN)/ruff check .
