@@ -4,7 +4,7 @@ import hashlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -164,6 +164,36 @@ def test_strays_in_the_folder_are_no_commits(written: S3Store) -> None:
     for name in ("00000000000000000001.json~", "00000000000000000004.json.tmp", "notes.txt", "4.json", "deep/er.json"):
         _overwrite(written, f"{keys.log(RUN)}/{name}", b"stray")
     assert len(current_state(written, RUN).batches) == 4
+
+
+@pytest.mark.parametrize("damage", [lambda body: b"", lambda body: body[:-9], lambda body: b"\0" + body[1:]])
+def test_a_damaged_checkpoint_is_ignored_and_another_is_made(
+    s3_store: S3Store, damage: Callable[[bytes], bytes]
+) -> None:
+    log = a_log(s3_store)
+    for number in range(12):
+        log.append(a_batch(number))
+    log.refresh()
+    (key,) = s3_store.list_from(keys.checkpoints(RUN))
+    _overwrite(s3_store, key, damage(s3_store.get(key)))
+    assert current_state(s3_store, RUN) == log.state == state_as_of(s3_store, RUN)
+    again = a_log(s3_store, "again")
+    again.refresh()
+    again.append(a_batch(12))
+    for number in range(13, 22):
+        again.append(a_batch(number))
+    again.refresh()
+    assert s3_store.list_from(keys.checkpoints(RUN))[-1] == keys.checkpoint(RUN, 21)
+    assert current_state(s3_store, RUN) == again.state
+
+
+def test_a_checkpoint_ahead_of_its_log_is_ignored(s3_store: S3Store) -> None:
+    log = a_log(s3_store)
+    for number in range(12):
+        log.append(a_batch(number))
+    log.refresh()
+    _delete(s3_store, keys.commit(RUN, 11))
+    assert len(current_state(s3_store, RUN).batches) == 11
 
 
 class _LaggingListing(S3Store):

@@ -25,6 +25,7 @@ from pipeline.errors import ConfigError, StoreError
 from pipeline.ids import ExperimentName
 from pipeline.operations.moving import Copied, copy_store, usage
 from pipeline.operations.resuming import resume
+from pipeline.operations.studies import freeze, open_runs, plan
 from pipeline.operations.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator
@@ -38,7 +39,7 @@ from pipeline.tasks import tasks
 from tests.conftest import environment
 from tests.flows.studies import check_against_ledger, finished, problems, rows, submitted
 from tests.storage.proxy import Call, Proxy
-from tests.storage.servers import WORKER, S3Server
+from tests.storage.servers import READER, WORKER, S3Server
 
 POLICIES = Path(__file__).parents[2] / "infra" / "policies"
 Simulate = Callable[..., Simulator]
@@ -147,6 +148,48 @@ def test_a_server_that_denies_deletion_lets_a_study_pass(
             s3_store._client.send("delete_object", Key=commit)
     finally:
         s3_store._client.send("delete_bucket_policy")
+
+
+def test_a_log_that_cannot_be_written_sends_nothing_and_names_the_object(
+    s3_proxy: Proxy, s3_store: S3Store, simulate: Simulate, worker_on: WorkerOn, experiment_file: ExperimentFile
+) -> None:
+    store = proven(S3Store(s3_store.url, client=s3_proxy.s3_client))
+    simulator, file = simulate(), experiment_file(more="batch: {max_requests: 5}")
+    planned, opener = plan(str(file)), worker_on(store, simulator)
+    open_runs(opener, planned, experiment_digest=freeze(opener, planned))
+    s3_proxy.spoil(
+        lambda call: call.method == "PUT" and "/log/" in call.path,
+        (403, b"<Error><Code>AccessDenied</Code></Error>"),
+        1000,
+    )
+    with pytest.raises(StoreError, match=r"cannot create log/.*not permitted"):
+        finished(worker_on(store, simulator), file)
+    assert (simulator.ledger.creates, simulator.ledger.files) == ([], [])
+    s3_proxy.forget()
+    worker = worker_on(store, simulator)
+    assert not finished(worker, file).is_open
+    check_against_ledger(worker, simulator.ledger)
+
+
+def test_who_may_only_read_sees_everything_and_sends_nothing(
+    s3_environment: S3Server,
+    s3_store: S3Store,
+    monkeypatch: pytest.MonkeyPatch,
+    simulate: Simulate,
+    worker_on: WorkerOn,
+    experiment_file: ExperimentFile,
+) -> None:
+    simulator = simulate()
+    finished(worker_on(proven(s3_store), simulator), experiment_file())
+    for name, value in s3_environment.environment(READER).items():
+        monkeypatch.setenv(name, value)
+    reader = worker_on(S3Store(s3_store.url), simulator)
+    assert rows(reader).num_rows == 15
+    assert problems(reader) == []
+    made = len(simulator.ledger.creates)
+    with pytest.raises(StoreError, match="not permitted"):
+        finished(reader, experiment_file(name="more"))
+    assert len(simulator.ledger.creates) == made
 
 
 def test_the_usual_readers_read_comparisons_from_s3(
