@@ -2,7 +2,7 @@
 
 Started as a program of its own, because a cell is a fork of it: everything is imported once, and no thread runs.
     python -m tests.flows.crash.driver FOLDER URL [--kinds kill-before,…] [--shard I/N] [--pairs SEED:COUNT]
-        [--store s3://BUCKET/PREFIX] [--provider anthropic] [--study conversation]
+        [--store s3://BUCKET/PREFIX] [--provider anthropic] [--study conversation] [--cancel]
 It prints one JSON document: how many boundaries and cells there are, and what went wrong in which.
 """
 
@@ -20,6 +20,7 @@ import msgspec
 import pandas as pd  # noqa: F401 - pyarrow imports it on first use: once here, not in every fork
 
 from pipeline.clock import SystemClock
+from pipeline.operations.cancelling import cancel
 from pipeline.operations.resuming import resume
 from pipeline.operations.worker import Worker
 from pipeline.settings import Settings
@@ -27,7 +28,7 @@ from pipeline.simulator import environment
 from pipeline.storage import Store, keys, open_store
 from pipeline.storage.probe import StoreMark
 from tests.flows.crash.boundaries import ON_CALLS, ON_DISKS, ON_STORES, Kind, Trap, TrappedStore, TrappedTransport
-from tests.flows.studies import finished, problems, rows
+from tests.flows.studies import finished, problems, rows, submitted
 
 KINDS: tuple[Kind, ...] = Kind.__args__
 MODELS = {"openai": "gpt-6-luna", "anthropic": "claude-haiku-5-5", "gemini": "gemini-3.8-flash"}
@@ -53,13 +54,21 @@ class Matrix:
     """The study that is run in every cell, on one simulator."""
 
     def __init__(
-        self, folder: Path, url: str, *, provider: str = "openai", stores: str = "", study: str = "pairs"
+        self,
+        folder: Path,
+        url: str,
+        *,
+        provider: str = "openai",
+        stores: str = "",
+        study: str = "pairs",
+        cancels: bool = False,
     ) -> None:
         self.folder = folder
         self.study = study
         self.url = url
         self.provider = provider
         self.stores = stores
+        self.cancels = cancels
         self.cells = 0
         self._opened: dict[tuple[int, Path], Store] = {}
 
@@ -128,7 +137,11 @@ class Matrix:
     def _study(self, place: Path, trap: Trap) -> None:
         self._store(place).put_new(keys.STORE, msgspec.json.encode(StoreMark()))
         with self._worker(place, trap) as worker:
-            finished(worker, place / "e.yaml")
+            runs = submitted(worker, place / "e.yaml")
+            if self.cancels:
+                for run in runs:
+                    cancel(run)
+            resume(worker, runs, interval=0.02)
 
     def _resume(self, place: Path, trap: Trap) -> None:
         """Go on without the file if the study was ever asked for, else ask for it again."""
@@ -153,9 +166,12 @@ class Matrix:
         ids = table.column("request_id").to_pylist()
         if len(ids) != _REQUESTS or len(set(ids)) != _REQUESTS:
             wrong.append(f"{len(ids)} rows of {len(set(ids))} requests")
-        if table.column("status").to_pylist() != ["ok"] * len(ids):
-            wrong.append(f"statuses {table.column('status').to_pylist()}")
-        wrong += [f"paid {times} times: {name}" for name, times in self._billed(set(ids)).items() if times != 1]
+        statuses = dict(zip(ids, table.column("status").to_pylist(), strict=True))
+        if not set(statuses.values()) <= {"ok", "cancelled" if self.cancels else "ok"}:
+            wrong.append(f"statuses {statuses}")
+        for name, times in self._billed(set(ids)).items():
+            if times != (statuses[name] == "ok"):
+                wrong.append(f"paid {times} times: {name}, which is {statuses[name]}")
         return wrong
 
     def _billed(self, ids: set[str]) -> dict[str, int]:
@@ -209,8 +225,16 @@ def main() -> None:
     parser.add_argument("--store", default="")
     parser.add_argument("--provider", default="openai")
     parser.add_argument("--study", default="pairs", choices=STUDIES)
+    parser.add_argument("--cancel", action="store_true")
     asked = parser.parse_args()
-    matrix = Matrix(asked.folder, asked.url, provider=asked.provider, stores=asked.store, study=asked.study)
+    matrix = Matrix(
+        asked.folder,
+        asked.url,
+        provider=asked.provider,
+        stores=asked.store,
+        study=asked.study,
+        cancels=asked.cancel,
+    )
     boundaries = matrix.boundaries()
     kinds = set(asked.kinds.split(",")) - (set(ON_DISKS) if asked.store else set())
     cells = list(cells_of(boundaries, sorted(kinds)))

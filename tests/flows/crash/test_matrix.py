@@ -69,6 +69,11 @@ def test_the_quick_part_of_the_matrix(matrix: Matrix, kinds: str) -> None:
 
 
 @pytest.mark.timeout(600)
+def test_some_of_the_matrix_of_a_study_that_is_cancelled(matrix: Matrix) -> None:
+    matrix.check("crash matrix of a cancelled study", "--cancel", "--kinds", ",".join(QUICK), "--shard", "5/13")
+
+
+@pytest.mark.timeout(600)
 def test_some_of_the_quick_part_on_object_stores(matrix: Matrix, remote: tuple[str, dict[str, str]]) -> None:
     """Cells of every kind; which, depends on the store, so that the two together meet more boundaries."""
     url, env = remote
@@ -115,6 +120,15 @@ def test_some_of_the_quick_part_in_conversations(matrix: Matrix) -> None:
 @pytest.mark.parametrize("kinds", QUICK)
 def test_the_quick_part_in_conversations(matrix: Matrix, kinds: str) -> None:
     matrix.check("crash matrix of conversations", "--study", "conversation", "--kinds", kinds)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("kinds", QUICK)
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_the_matrix_of_a_study_that_is_cancelled(matrix: Matrix, provider: str, kinds: str) -> None:
+    what = f"crash matrix of a cancelled study, {provider}"
+    matrix.check(what, "--cancel", "--provider", provider, "--kinds", kinds)
 
 
 @pytest.mark.slow
