@@ -236,7 +236,7 @@ def check_growth(worker: Worker, experiment: Experiment) -> None:
         )
     for config in experiment.runs:
         old = known.get(config.run_id)
-        if old is not None and old != config:
+        if old is not None and old.digest() != config.digest():
             what = ", ".join(changes(old, config))
             raise ConfigError(
                 f"experiment {experiment.name!r} exists in {worker.store.url} and {config.run_id} would change "

@@ -13,6 +13,7 @@ from pipeline.clock import SystemClock
 from pipeline.ids import ExperimentName
 from pipeline.operations.cancelling import cancel
 from pipeline.operations.resuming import resume
+from pipeline.operations.studies import freeze, plan
 from pipeline.operations.worker import Run, Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator
@@ -196,3 +197,13 @@ def test_a_turn_goes_on_slice_by_slice_without_waiting_for_the_slowest(
     state = run.refresh()
     assert [(turn.after, turn.segments[0].start) for turn in state.turns][:3] == [(0, 6), (1, 8), (2, 10)]
     assert len(state.segments) == 9
+
+
+def test_the_same_file_is_the_same_experiment_to_another_worker(
+    simulate: Simulate, worker_for: Callable[..., Worker], talk: Callable[..., Path]
+) -> None:
+    simulator = simulate()
+    freeze(worker_for(simulator), plan(str(talk(questions=2))))
+    worker = worker_for(simulator)
+    assert finished(worker, talk(questions=2)).counts.ok == 6
+    check_turns(worker, simulator, questions=2)

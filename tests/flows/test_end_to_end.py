@@ -216,17 +216,6 @@ def test_a_changed_experiment_is_refused_and_a_grown_one_adds_runs(
     assert problems(worker) == []
 
 
-def test_no_samples_and_one_sample_are_studies_without_requests(
-    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile
-) -> None:
-    simulator = simulate()
-    for number in (0, 1):
-        worker = worker_for(simulator)
-        assert not finished(worker, experiment_file(name=f"n{number}", samples=number)).is_open
-        assert rows(worker, f"n{number}").num_rows == 0
-    assert simulator.ledger.creates == []
-
-
 def test_structured_answers_and_ties_are_read(
     simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile
 ) -> None:

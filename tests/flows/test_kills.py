@@ -21,7 +21,13 @@ Simulate = Callable[..., Simulator]
 def pairlog(*arguments: str, env: dict[str, str], cwd: Path) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "pipeline.cli", *arguments]
     return subprocess.Popen(
-        command, env={**os.environ, **env}, cwd=cwd, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command,
+        env={**os.environ, **env},
+        cwd=cwd,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - background jobs ignore it
     )
 
 

@@ -49,7 +49,7 @@ def here(
         monkeypatch.setenv(name, value)
     workers = Workers(store=str(tmp_path / "store"))
     with workers.worker(logging.getLogger(__name__)) as worker:
-        yield Home(defs=build_defs(workers), worker=worker, simulator=simulator, instance=instance)
+        yield Home(defs=build_defs(workers), workers=workers, worker=worker, simulator=simulator, instance=instance)
 
 
 def test_the_queue_limits_each_provider_by_the_tag_the_sensors_set(here: Home) -> None:
