@@ -3,7 +3,7 @@
 The work is done by `pipeline`, as `pairlog resume` does it; who else does it at the same time does no harm.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import dagster as dg
@@ -31,6 +31,7 @@ _UNFINISHED = [
     dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING,
     dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING,
 ]  # fmt: skip
+_NOTHING_NEW = {"ops": {submitted_batches.op.name: {"config": {"most_requests": 0}}}}
 _Found = Sequence[tuple[Run, Slice]]
 
 
@@ -99,14 +100,21 @@ def _requests(watch: Watch, found: _Found, view: _View) -> Iterator[dg.RunReques
         waits = sendable(each, now) or (each.is_sent and not is_handed_over(run, each))
         return waits and watch.worker.leases.is_free(run.run_id)
 
-    yield from _in_blocks(watch, found, view, name=collect.name, wanted=lambda _, each: is_due(each))
+    yield from _in_blocks(watch, found, view, name=collect.name, config={}, wanted=lambda _, each: is_due(each))
     if not view.is_submitting:
-        yield from _in_blocks(watch, found, view, name=send.name, wanted=may_go_on)
+        yield from _in_blocks(watch, found, view, name=send.name, config=_NOTHING_NEW, wanted=may_go_on)
 
 
 def _in_blocks(
-    watch: Watch, found: _Found, view: _View, *, name: str, wanted: Callable[[Run, Slice], bool]
+    watch: Watch,
+    found: _Found,
+    view: _View,
+    *,
+    name: str,
+    config: Mapping[str, object],
+    wanted: Callable[[Run, Slice], bool],
 ) -> Iterator[dg.RunRequest]:
+    """Yield a request for each block; `config` holds if other segments come between before Dagster runs it."""
     by_provider: dict[str, dict[str, Slice]] = {}
     for run, each in found:
         if each.segment_id not in view.busy and wanted(run, each):
@@ -118,6 +126,7 @@ def _in_blocks(
             yield dg.RunRequest(
                 job_name=name,
                 run_key=f"{name}|{block.keys[0]}..{block.keys[-1]}|{digest_of(state)[:16]}|{period}",
+                run_config=config,
                 tags={**block.tags, "pairlog/provider": provider},
             )
 

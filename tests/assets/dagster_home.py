@@ -62,6 +62,7 @@ class Home(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             done.append(
                 job.execute_in_process(
                     instance=self.instance,
+                    run_config=request.run_config,
                     tags=dict(request.tags),
                     partition_key=request.partition_key,
                     raise_on_error=False,

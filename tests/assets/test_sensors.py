@@ -9,9 +9,10 @@ import dagster as dg
 import pytest
 
 from pipeline.clock import FixedClock
-from pipeline.ids import ExperimentName
+from pipeline.ids import ExperimentName, SegmentId
 from pipeline.operations.resuming import resume
 from pipeline.operations.slicing import all_slices
+from pipeline.operations.submitting import ask_for
 from pipeline.simulator import parse_faults
 from tests.assets.dagster_home import Home
 from tests.flows.studies import check_against_ledger, submitted
@@ -35,6 +36,25 @@ def test_no_sensor_ever_asks_to_send_what_nobody_asked_for(home: Callable[..., H
         for name in SENSORS:
             assert here.tick(name).run_requests in ([], None)
     assert list(here.simulator.ledger.billed()) == []
+
+
+def test_going_on_sends_nothing_more_when_segments_change_their_order_meanwhile(home: Callable[..., Home]) -> None:
+    here = with_pairs(home(more="batch: {segments: 3}"))
+    _, second, unasked = here.segments()
+    (run,) = here.worker.runs(ExperimentName("essays"))
+    ask_for(run, [0, 1])
+    data = here.tick("batch_status")
+    here.instance.delete_dynamic_partition("segments", second)
+    here.instance.add_dynamic_partitions("segments", [second])
+    here.launch(data)
+    slices = {each.segment_id: each for each in all_slices(here.worker, ExperimentName("essays"))}
+    assert not slices[SegmentId(unasked)].is_asked
+    here.launch(here.tick("batch_status"))
+    assert slices_sent(here) == 2
+
+
+def slices_sent(here: Home) -> int:
+    return sum(each.is_sent for each in all_slices(here.worker, ExperimentName("essays")))
 
 
 def test_a_bad_file_is_reported_and_does_not_stop_the_others(home: Callable[..., Home], tmp_path: Path) -> None:
