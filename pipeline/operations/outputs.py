@@ -1,5 +1,7 @@
 """What a batch's raw outputs say: one reading of every line, and what became of the requests that no line answers."""
 
+import json
+import re
 from collections.abc import Iterator
 from itertools import islice
 
@@ -22,6 +24,7 @@ _LINES_THAT_TELL = 200
 _PLACES_A_BLOCK = 1_024
 _ID_FIELDS = ("custom_id", "key", "request_id", "recordId", "batch_request_id")
 _UNREADABLE = (ValueError, msgspec.DecodeError, RecursionError)
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _UNANSWERED: frozenset[Status] = frozenset({"expired", "missing"})
 
 
@@ -132,7 +135,7 @@ class Reading:
 
     def _one_by_one(self, block: list[bytes], *, late: bool) -> Iterator[tuple[list[Output], bool]]:
         """Yield the outputs of a block in which a line cannot be read."""
-        for line in block:
+        for line in map(_in_whole_characters, block):
             try:
                 yield [self._run.decode(line)], late
             except _UNREADABLE:
@@ -207,6 +210,16 @@ class Reading:
 def _line_numbers(sent: NDArray[np.bool_]) -> dict[int, int]:
     """Return which line of the input each place is, counted from 1; those that are not sent have none."""
     return {place: line for line, place in enumerate(np.flatnonzero(sent).tolist(), start=1)}
+
+
+def _in_whole_characters(line: bytes) -> bytes:
+    """Return the line with each half of a surrogate pair replaced: who stops inside a character writes one."""
+    if not _SURROGATE.search(line):
+        return line
+    try:
+        return json.dumps(json.loads(line), ensure_ascii=False).encode(errors="replace")
+    except _UNREADABLE:
+        return line
 
 
 def _meaning(output: Output) -> tuple[object, ...]:

@@ -225,6 +225,7 @@ def _run_plan(config: RunConfig, experiment: Experiment, material: Material) -> 
 
 def check_growth(worker: Worker, experiment: Experiment) -> None:
     """Refuse a version that would alter the requests of a run that exists; more runs are welcome."""
+    _refuse_anothers(worker, experiment)
     if experiment.name not in worker.experiment_names():
         return
     known = {run.run_id: run.config for run in worker.runs(experiment.name)}
@@ -242,6 +243,16 @@ def check_growth(worker: Worker, experiment: Experiment) -> None:
                 f"experiment {experiment.name!r} exists in {worker.store.url} and {config.run_id} would change "
                 f"({what}); take a new name"
             )
+
+
+def _refuse_anothers(worker: Worker, experiment: Experiment) -> None:
+    """Refuse runs whose ids are taken by another experiment: `a--b` and `a` with a template `b--c` can share one."""
+    wanted = {config.run_id for config in experiment.runs}
+    for name in worker.experiment_names():
+        if name != experiment.name and any(run_id.startswith(f"{name}--") for run_id in wanted):
+            for run in worker.runs(name):
+                if run.run_id in wanted:
+                    raise ConfigError(f"{run.run_id} is a run of experiment {name!r} already; take a new name")
 
 
 def freeze(worker: Worker, planned: Plan) -> Digest:

@@ -94,12 +94,14 @@ class Worker:
 
     def experiment_names(self) -> list[ExperimentName]:
         """Return the names of all experiments in the store."""
-        return [ExperimentName(name) for name in self.store.folders(keys.EXPERIMENTS)]
+        named = map(keys.experiment_named, self.store.list_from(keys.EXPERIMENTS))
+        return sorted({each[0] for each in named if each is not None})
 
     def experiments(self, name: ExperimentName) -> list[tuple[Digest, Experiment]]:
         """Return every frozen version of an experiment; a later one only adds runs."""
         found = self.store.list_from(f"{keys.EXPERIMENTS}/{name}")
-        return [(Digest(key.rpartition("/")[2].removesuffix(".json")), self._experiment(key)) for key in found]
+        versions = ((key, keys.experiment_named(key)) for key in found)
+        return [(named[1], self._experiment(key)) for key, named in versions if named is not None]
 
     def _experiment(self, key: str) -> Experiment:
         try:

@@ -3,7 +3,7 @@
 import re
 
 from pipeline.errors import StoreError
-from pipeline.ids import BatchId, Digest, ExperimentName, RunId, digest
+from pipeline.ids import EXPERIMENT_NAME, BatchId, Digest, ExperimentName, RunId, digest
 
 STORE = "pairlog.json"
 LOG = "log"
@@ -16,6 +16,7 @@ CACHES = (CHECKPOINTS, "probe")
 
 _SEQUENCE = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.msgpack\.zst")
+_EXPERIMENT = re.compile(rf"{EXPERIMENTS}/({EXPERIMENT_NAME.pattern})/([0-9a-f]{{64}})\.json")
 _SAFE = re.compile(r"[A-Za-z0-9._=-]{1,255}")
 
 
@@ -54,6 +55,12 @@ def checkpoint_seq(key: str) -> int | None:
 def experiment(name: ExperimentName, digest: Digest) -> str:
     """Return the key of a frozen experiment."""
     return f"{EXPERIMENTS}/{name}/{digest}.json"
+
+
+def experiment_named(key: str) -> tuple[ExperimentName, Digest] | None:
+    """Return whose frozen version a key is, or None for a stray object: files of experiments lie there too."""
+    match = _EXPERIMENT.fullmatch(key)
+    return (ExperimentName(match[1]), Digest(match[2])) if match else None
 
 
 def samples(name: ExperimentName, digest: Digest) -> str:

@@ -68,8 +68,8 @@ def decimal(value: object) -> float | None:
 
 
 def words(value: object) -> str | None:
-    """Return the text that was written, None if it is none or empty."""
-    return value.strip() or None if isinstance(value, str) else None
+    """Return the text that was written, None if it is none or empty; half of a surrogate pair is no character."""
+    return value.strip().encode(errors="replace").decode() or None if isinstance(value, str) else None
 
 
 def _tagged(content: str, name: str) -> list[str]:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 
 from pipeline.clock import SystemClock
@@ -20,7 +21,7 @@ from pipeline.simulator import Simulator, parse_faults
 from pipeline.storage import checkpoints, keys
 from pipeline.storage.local import LocalStore
 from tests.conftest import environment
-from tests.flows.studies import check_against_ledger, counts, finished, problems, submitted
+from tests.flows.studies import check_against_ledger, column, counts, finished, problems, rows, submitted
 
 Simulate = Callable[..., Simulator]
 WorkerFor = Callable[..., Worker]
@@ -158,3 +159,78 @@ def test_audit_compares_checkpoints_and_ledger_with_the_log(
     assert any("the log ends" in problem for problem in problems(worker_for(simulator)))
     foreign = b'{"type":"batch","batch_id":"batch_nobody"}\n' + b'{"type":"billed","custom_id":"x"}\n' * 2
     assert len(audit_ledger(worker, foreign)) == 2
+
+
+class Says(httpx.HTTPTransport):
+    """A way to the provider on which every answer becomes these words, written as JSON."""
+
+    def __init__(self, words: bytes) -> None:
+        super().__init__()
+        self._words = words
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        response = super().handle_request(request)
+        if not request.url.path.endswith("/content"):
+            return response
+        lines = [msgspec.json.decode(line) for line in response.read().splitlines()]
+        for line in lines:
+            line["response"]["body"]["choices"][0]["message"]["content"] = msgspec.Raw(self._words)
+        return httpx.Response(200, content=msgspec.json.Encoder().encode_lines(lines))
+
+
+@pytest.mark.parametrize(
+    ("task", "fields"),
+    [
+        ("task: grading\nscale: {low: 1, high: 5}", '"score": 3'),
+        ("task: compliance", '"compliant": true, "confidence": 0.5'),
+        ("task: classification\nlabels: {good: '', bad: ''}", '"label": "good"'),
+    ],
+)
+def test_half_a_character_in_an_explanation_stops_no_worker(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile, task: str, fields: str
+) -> None:
+    simulator = simulate()
+    answer = msgspec.json.encode('{"explanation": "half \\ud800 a pair", ' + fields + "}")
+    settings = Settings(environment(simulator, **PACE))
+    with Worker(store, clock=SystemClock(), settings=settings, transport=Says(answer)) as worker:
+        finished(worker, experiment_file(more=task))
+        assert counts(worker)["ok"] == simulator.ledger.totals.requests == 6
+        assert set(column(rows(worker), "explanation")) == {"half ? a pair"}
+
+
+def test_an_answer_that_ends_inside_a_character_is_read_and_not_bought_again(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile
+) -> None:
+    simulator = simulate()
+    answer = rb'"<BETTER_SAMPLE>SAMPLE_1</BETTER_SAMPLE> \ud83d\ude00 \\ud800 \ud83d"'
+    settings = Settings(environment(simulator, **PACE))
+    with Worker(store, clock=SystemClock(), settings=settings, transport=Says(answer)) as worker:
+        finished(worker, experiment_file())
+        assert counts(worker)["ok"] == simulator.ledger.totals.requests == 15
+        said = "<BETTER_SAMPLE>SAMPLE_1</BETTER_SAMPLE> \N{GRINNING FACE} \\ud800 ?"
+        assert set(column(rows(worker), "content")) == {said}
+
+
+def test_two_experiments_never_share_a_run(
+    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile, tmp_path: Path
+) -> None:
+    worker = worker_for(simulate(), **PACE)
+    for name in ("b--t", "t"):
+        (tmp_path / f"{name}.txt").write_text("{SAMPLE_1} or {SAMPLE_2}? {ANSWER}", encoding="utf-8")
+    finished(worker, experiment_file(name="a", more="templates: [b--t.txt]"))
+    with pytest.raises(ConfigError, match="is a run of experiment 'a' already"):
+        submitted(worker, experiment_file(name="a--b", samples=5, more="templates: [t.txt]"))
+    assert worker.experiment_names() == ["a"]
+
+
+def test_what_lies_beside_frozen_experiments_stops_no_worker(
+    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile, tmp_path: Path
+) -> None:
+    worker = worker_for(simulate(), **PACE)
+    runs = submitted(worker, experiment_file())
+    for stray in ("data/essays.csv", "essays/.DS_Store", "essays/notes.json"):
+        path = tmp_path / "store" / keys.EXPERIMENTS / stray
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("no experiment", encoding="utf-8")
+    assert worker.experiment_names() == ["essays"]
+    assert [run.run_id for run in worker.runs(runs[0].experiment.name)] == [run.run_id for run in runs]
