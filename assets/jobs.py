@@ -28,12 +28,12 @@ def submit_experiment(context: dg.OpExecutionContext, config: Confirmed, workers
     name = ExperimentName(config.experiment)
     with workers.proven(context.log) as worker:
         take_in(worker, name)
-        slices = all_slices(worker, name)
-        config.check(slices)
-        keys = [each.segment_id for each in slices]
+        keys = [each.segment_id for each in all_slices(worker, name)]
+        chosen = slicing.choose(worker, keys)
+        config.check(chosen)
         context.instance.add_dynamic_partitions(str(experiments.name), [name])
         context.instance.add_dynamic_partitions(str(segments.name), keys)
-        found = [(some.run, each) for some in slicing.choose(worker, keys) for each in slicing.send(some)]
+        found = [(some.run, each) for some in chosen for each in slicing.send(some)]
         for run, each in found:
             if slicing.is_handed_over(run, each):
                 about = about_sent(run, each)

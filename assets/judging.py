@@ -19,7 +19,7 @@ from pipeline.ids import SegmentId
 from pipeline.operations import slicing
 from pipeline.operations.slicing import Chosen
 from pipeline.operations.worker import Run, Worker
-from pipeline.slices import Slice
+from pipeline.slices import Slice, to_be_sent
 from pipeline.tasks import task_named
 
 PROVIDER_POOL = "provider_api"
@@ -31,9 +31,9 @@ class Budget(dg.Config):
 
     most_requests: int | None = Field(default=None, description="Send nothing if it would be more requests than this.")
 
-    def check(self, slices: Iterable[Slice]) -> None:
-        """Raise a Failure if the slices that nobody asked for yet hold more requests than may be sent."""
-        wanted = sum(each.requests for each in slices if not each.is_asked)
+    def check(self, chosen: Iterable[Chosen]) -> None:
+        """Raise a Failure if the slices that nobody asked for yet lead to more requests than may be sent."""
+        wanted = sum(to_be_sent(some.run.state, each) for some in chosen for each in some.slices())
         if self.most_requests is not None and wanted > self.most_requests:
             raise dg.Failure(
                 description=f"{wanted:,} requests would be sent, but most_requests allows {self.most_requests:,}; "
@@ -62,7 +62,7 @@ def submitted_batches(
     """
     with workers.proven(context.log) as worker:
         chosen = _chosen(context, worker)
-        config.check(each for some in chosen for each in some.slices())
+        config.check(chosen)
         found = [(some, each) for some in chosen for each in slicing.send(some)]
         report(context, found, about=about_sent, done=slicing.is_handed_over, missing="not at their provider yet")
     return dg.MaterializeResult(metadata=total(found))

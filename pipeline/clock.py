@@ -37,8 +37,9 @@ class SystemClock:
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Return seconds that never run backwards."""
-        return time.monotonic()
+        """Return seconds that never run backwards, those included that the machine was suspended."""
+        boot = getattr(time, "CLOCK_BOOTTIME", None)  # Linux alone has it
+        return time.monotonic() if boot is None else time.clock_gettime(boot)
 
     def sleep(self, seconds: float) -> None:
         """Wait."""

@@ -72,6 +72,14 @@ def slices_of(state: RunState) -> list[Slice]:
     ]
 
 
+def to_be_sent(state: RunState, each: Slice) -> int:
+    """Return how many requests asking for a slice leads to: a conversation's later turns are sent for it too."""
+    if each.is_asked or state.plan is None:
+        return 0
+    first = sum(segment.requests for segment in state.plan.segments)
+    return -(-each.requests * state.plan.requests // max(first, 1))
+
+
 def sendable(each: Slice, now: datetime) -> bool:
     """Say whether something of an asked slice waits to be sent and need not wait longer."""
     return any(batch.phase == "planned" or planning.may_be_sent(batch, now) for batch in each.unsent)

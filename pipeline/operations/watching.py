@@ -20,6 +20,7 @@ from pipeline.operations.collecting import poll_due
 from pipeline.operations.continuing import continue_due, is_to_continue
 from pipeline.operations.settling import settle_due
 from pipeline.operations.studies import check_keys, complete_opening
+from pipeline.operations.submitting import complete_plan
 from pipeline.operations.worker import Run, Worker
 from pipeline.state import AT_PROVIDER, BatchState
 
@@ -112,6 +113,8 @@ class Watch:
         """Ask after one run's batches, and go on with its conversations; return how many batches ended."""
         if not run.is_live:
             self._settle(run)
+        if planning.is_incomplete(run.state):
+            complete_plan(run)
         if is_to_continue(run):
             with suppress(LeaseLostError), run.lease() as mine:
                 if mine:

@@ -65,6 +65,9 @@ def test_the_turns_of_conversations_become_segments_as_they_come(home: Callable[
         "turns: ['Are you sure?', 'Say it in one word.']\njudges: [{provider: openai, model: fine}]\n"
     )
     here.tick("experiment_files")
+    here.materialize("samples", "pairs", keys=["talk"])
+    too_small = here.materialize("submitted_batches", keys=here.segments(), raises=False, most_requests=17)
+    assert failure(too_small).startswith("18 requests would be sent")
     carried(here, "talk")
     assert "talk" in here.green("rankings")
     turns = [key for key in here.segments() if key.startswith("talk--")]
