@@ -7,6 +7,7 @@ import csv
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -25,9 +26,9 @@ PATIENCE_SECONDS = 120
 WHAT_TO_CLICK = f"""
 Pairlog in Dagster is ready: open {ADDRESS}/asset-groups
 
-  1. samples, pairs: select both, Materialize, partition `essays`. Nothing is sent; its slices appear.
+  1. samples, then pairs: Materialize, choose All (`essays`). Nothing is sent; its slices appear as segments.
      (The sensor `experiment_files` registers the partition within half a minute of the start.)
-  2. submitted_batches: Materialize, all segments, launch. (Or job `submit`: experiment essays, most_requests 1000.)
+  2. submitted_batches: Materialize, choose All, launch. (Or job `submit`: experiment essays, most_requests 1000.)
      Segments of a backfill start after half a minute; one segment alone starts at once.
   3. Wait: `batch_status` polls, and provider_outputs, comparisons, rankings and diagnostics turn green by themselves.
   4. rankings, partition `essays`: the table and the picture are in its metadata; the checks are beside it.
@@ -38,6 +39,10 @@ The judges are a simulator on this machine. The rows: {HOME}/store/comparisons. 
 
 def main() -> int:
     """Serve until interrupted."""
+    if not _is_free(int(PORT)):
+        print(f"port {PORT} is taken; choose another: PORT=3001 make ui")
+        return 1
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     shutil.rmtree(HOME, ignore_errors=True)
     HOME.mkdir()
     shutil.copy(ROOT / "infra" / "dagster" / "local.yaml", HOME / "dagster.yaml")
@@ -63,6 +68,11 @@ def _simulated() -> SimulatorSettings:
     with (ROOT / "infra" / "demo" / "essays.csv").open(encoding="utf-8", newline="") as file:
         qualities = {row["text"]: float(row["quality"]) for row in csv.DictReader(file)}
     return SimulatorSettings(qualities=qualities, sharpness=3.0, bias=0.4, seed=7, latency_seconds=20.0)
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
 def _is_up(served: subprocess.Popen[bytes]) -> bool:

@@ -35,7 +35,9 @@ from pipeline.storage.probe import ensure_proven
 @app.command()
 def plan(file: FileArgument, as_json: JsonOption = False, store: StoreOption = None) -> None:
     """Validate, expand, and count requests, batches and tokens; writes nothing, calls nobody."""
-    planned = studies.plan(file, worker=worker_on(store))
+    worker = worker_on(store)
+    planned = studies.plan(file, worker=worker)
+    studies.check_growth(worker, planned.experiment)
     if as_json:
         print_json(_summary(planned))
         return
@@ -66,6 +68,20 @@ def plan(file: FileArgument, as_json: JsonOption = False, store: StoreOption = N
         f"{len(planned.samples):,} samples, {pairs}"
         f"{sum(run.config.requests for run in planned.runs):,} requests; nothing was written or sent"
     )
+    _tell_known(worker, planned)
+
+
+def _tell_known(worker: Worker, planned: Plan) -> None:
+    """Say what of the file is in the store already, and what is kept there although the file no longer names it."""
+    name = planned.experiment.name
+    if name not in worker.experiment_names():
+        return
+    there = {run.run_id for run in worker.runs(name)}
+    new = sum(run.config.requests for run in planned.runs if run.config.run_id not in there)
+    say(f"{name} is in {worker.store.url} already; {new:,} of these requests are new")
+    kept = sorted(there - {run.config.run_id for run in planned.runs})
+    if kept:
+        say(f"{len(kept)} runs stay in the store although this file no longer names them: {', '.join(kept[:5])}")
 
 
 def _tell_left_out(planned: Plan) -> None:

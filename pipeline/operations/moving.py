@@ -58,6 +58,8 @@ def copy_store(source: Store, target: Store, *, clock: Clock, tell: Tell = lambd
     logs = _logs(source)  # before everything else: what these commits point to is there already
     data = [key for folder in _data() for key in source.list_from(folder)]
     experiments = source.list_from(keys.EXPERIMENTS)
+    if not experiments:
+        raise ConfigError(f"{source.url} holds no experiment; check the address of the store to copy")
     ensure_proven(target, clock)
     there = {key for folder in (*_data(), keys.LOG, keys.EXPERIMENTS) for key in target.list_from(folder)}
     everything = len(data) + sum(map(len, logs)) + len(experiments)

@@ -28,6 +28,28 @@ def test_plan_counts_and_touches_nothing(
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_plan_says_what_is_new_what_stays_and_what_would_change(
+    pairlog: Callable[..., Called], simulator: Simulator, experiment_file: Callable[..., Path]
+) -> None:
+    two = "[{provider: openai, model: gpt-6-luna, reasoning: [none, low]}]"
+    assert pairlog("submit", experiment_file(judges=two)).code == 0
+    other = experiment_file(judges="[{provider: openai, model: gpt-6-luna, reasoning: [low, medium]}]")
+    planned = pairlog("plan", other)
+    assert (planned.code, planned.out) == (0, "")
+    said = " ".join(planned.err.split())
+    assert "15 of these requests are new" in said
+    assert "1 runs stay in the store although this file no longer names them: essays--default" in said
+    changed = pairlog("plan", experiment_file(judges=two, samples=7))
+    assert changed.code == 2
+    assert "take a new name" in " ".join(changed.err.split())
+
+
+def test_a_store_copied_from_a_mistyped_address_is_a_mistake(pairlog: Callable[..., Called], tmp_path: Path) -> None:
+    called = pairlog("store", "copy", tmp_path / "nowhere", tmp_path / "copy")
+    assert called.code == 2
+    assert "holds no experiment" in " ".join(called.err.split())
+
+
 def test_a_study_from_plan_to_results(
     pairlog: Callable[..., Called], simulator: Simulator, experiment_file: Callable[..., Path], tmp_path: Path
 ) -> None:
