@@ -10,6 +10,7 @@ and proven when it ends; several wait until their ids tell. Nothing is cancelled
 
 import contextlib
 from collections.abc import Iterator
+from datetime import timedelta
 from itertools import islice
 
 from pipeline import planning
@@ -20,6 +21,7 @@ from pipeline.providers import ProbableProvider, RemoteBatch
 from pipeline.state import BatchState
 
 _IDS_THAT_PROVE = 20
+_CLOCKS_APART = timedelta(hours=26)  # how far ahead of the provider's the clock of a worker may have been
 
 
 def settle_due(run: Run) -> int:
@@ -32,7 +34,7 @@ def settle(run: Run, batch: BatchState) -> bool:
     if not _is_our_account(run, batch):
         return False
     try:
-        found = _look(run, batch)
+        found = _look(run, batch) or [each for each in _older(run, batch) if each.end is not None]
         if found:
             return _adopt(run, batch, found)
         if batch.phase == "submitting":
@@ -61,17 +63,22 @@ def _is_our_account(run: Run, batch: BatchState) -> bool:
     return False
 
 
-def _look(run: Run, batch: BatchState) -> list[RemoteBatch]:
-    """Return the batches at the provider that are, or may be, this attempt's."""
+def _look(run: Run, batch: BatchState, *, earlier: timedelta = timedelta()) -> list[RemoteBatch]:
+    """Return the batches at the provider that are, or may be, this attempt's; also those made so much earlier."""
     assert batch.batch_key is not None, "an opened attempt has a key"
     assert batch.opened_at is not None, "an opened attempt has a time"
     provider = run.provider
     if not isinstance(provider, ProbableProvider):
-        return provider.find(batch.batch_key, since=batch.opened_at)
+        return provider.find(batch.batch_key, since=batch.opened_at - earlier)
     taken = known_remote_ids(run) - set(batch.superseded)
     requests = batch.input.requests if batch.input else batch.requests
-    candidates = provider.candidates(since=batch.opened_at, requests=requests)
+    candidates = provider.candidates(since=batch.opened_at - earlier, requests=requests)
     return [each for each in candidates if each.remote_id not in taken and may_be_ours(run, batch, provider, each)]
+
+
+def _older(run: Run, batch: BatchState) -> list[RemoteBatch]:
+    """Return what may be this attempt's though it is older than our clocks say, where no key tells: open or proven."""
+    return _look(run, batch, earlier=_CLOCKS_APART) if isinstance(run.provider, ProbableProvider) else []
 
 
 def may_be_ours(run: Run, batch: BatchState, provider: ProbableProvider, remote: RemoteBatch) -> bool:
@@ -160,6 +167,9 @@ def _void(run: Run, batch: BatchState) -> bool:
     late = _look(run, batch)
     if late:
         return _adopt(run, batch, late)
+    if _older(run, batch):
+        run.notify(batch, "an older batch of this size is still open; its ids will tell whether it is ours")
+        return False
     reason = f"not at the provider {run.worker.pace.quiet:g} s after it was first missed"
     run.record(Voided(batch_id=batch.batch_id, attempt=batch.attempt, reason=reason))
     run.notify(batch, "was not created" + ("" if batch.cancel_asked else "; it will be sent again"))

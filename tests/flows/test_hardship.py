@@ -18,6 +18,7 @@ from pipeline.operations.resuming import resume
 from pipeline.operations.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, parse_faults
+from pipeline.simulator import environment as everywhere
 from pipeline.storage.local import LocalStore
 from tests.conftest import environment
 from tests.flows.studies import check_against_ledger, column, counts, finished, problems, rows, submitted
@@ -141,14 +142,18 @@ class _OffClock(SystemClock):
         return datetime.now(UTC) + self._off
 
 
+@pytest.mark.parametrize(
+    "model", ["openai, model: gpt-6-luna", "anthropic, model: claude-haiku-5-5", "mistral, model: m"]
+)
 @pytest.mark.parametrize("days", [-1, 1])
 def test_a_clock_that_is_a_day_off_neither_pays_twice_nor_waits_for_ever(
-    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile, days: int
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile, days: int, model: str
 ) -> None:
     simulator = simulate(faults=parse_faults("create.lost=1"))
-    settings = Settings(environment(simulator, PAIRLOG_QUIET_SECONDS="0.3", PAIRLOG_LEASE_SECONDS="0.3"))
+    quick = {"PAIRLOG_QUIET_SECONDS": "0.3", "PAIRLOG_LEASE_SECONDS": "0.3"}
+    settings = Settings({**everywhere(simulator.url), **quick})
     with Worker(store, clock=_OffClock(timedelta(days=days)), settings=settings) as off:
-        submitted(off, experiment_file())
+        submitted(off, experiment_file(judges=f"[{{provider: {model}}}]"))
     with Worker(store, clock=SystemClock(), settings=settings) as right:
         runs = [run for name in right.experiment_names() for run in right.runs(name)]
         end = resume(right, runs, interval=0.05)

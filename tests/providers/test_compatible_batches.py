@@ -198,7 +198,7 @@ def found(name: str, pages: list[Any], key: str = "pl-1") -> tuple[list[str], in
 
 
 def test_a_listing_is_read_until_it_is_older_than_the_attempt() -> None:
-    old = timedelta(minutes=16)
+    old = timedelta(hours=27)
     pages = [
         {"data": [a_batch(5), a_batch(4)], "has_more": True},
         {"data": [a_batch(3, "pl-1"), a_batch(2, age=old)], "has_more": True},
