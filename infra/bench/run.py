@@ -18,7 +18,7 @@ from measuring import Bar
 
 STAGES = ("building", "parsing", "finding", "pairing_up", "folding", "whole", "ranked")
 SIZES = {"build": 100_000, "parse": 200_000, "million": 1_000_000, "find": 1_000_000, "pairs": 1_000_000,
-         "batches": 10_000, "whole": 100_000}  # fmt: skip
+         "batches": 10_000, "whole": 100_000, "rank": 1_000_000}  # fmt: skip
 QUICK = {name: max(size // 20, 500) for name, size in SIZES.items()}
 OUT = HERE.parents[1] / ".artifacts" / "bench"
 
@@ -29,12 +29,11 @@ def one_case(name: str, folder: str, size: str) -> None:
     print(json.dumps(getattr(importlib.import_module(module), function)(Path(folder), int(size))))
 
 
-def every_bar(stages: list[str], sizes: dict[str, int], rounds: int, *, quick: bool) -> list[Bar]:
+def every_bar(stages: list[str], sizes: dict[str, int], rounds: int) -> list[Bar]:
     met: list[Bar] = []
     for stage in stages:
         with tempfile.TemporaryDirectory(prefix="pairlog-bench-") as folder:
-            sizes_here = {**sizes, "quick": int(quick)}
-            for bar in importlib.import_module(stage).bars(Path(folder), sizes_here, rounds):
+            for bar in importlib.import_module(stage).bars(Path(folder), sizes, rounds):
                 print(bar.line(), flush=True)
                 met.append(bar)
     return met
@@ -54,7 +53,7 @@ def main() -> int:
     sizes = QUICK if options.quick else SIZES
     if options.full:
         sizes = {**sizes, "parse": sizes["million"]}
-    bars = every_bar(options.only or list(STAGES), sizes, options.rounds, quick=options.quick)
+    bars = every_bar(options.only or list(STAGES), sizes, options.rounds)
     chart.keep(bars, OUT)
     missed = [bar.name for bar in bars if not bar.is_met]
     print(f"{len(bars) - len(missed)} of {len(bars)} bars met; {OUT / 'bench.json'}, {OUT / 'bench.svg'}")

@@ -51,11 +51,9 @@ def test_a_case_in_a_process_of_its_own_measures_itself(tmp_path: Path) -> None:
     assert [set(result) for result in seen["pairing_up.ours"]] == [{"cpu", "wall", "rss"}] * 2
 
 
-def test_the_bars_of_the_rankings_join_the_others() -> None:
-    ranking, ranked = stage("ranking"), stage("ranked")
-    theirs = ranking.Bar(name="largest difference", values=[2.5e-11], floor=1e-8, unit="", least=False)
-    ours = ranked.joined(theirs)
-    assert (ours.name, ours.median, ours.limit, ours.is_met) == ("largest difference", 2.5e-11, 1e-8, True)
+@pytest.mark.parametrize("case", ["ours_of_few", "evalica_of_few", "logistic", "resampled", "elo", "elo_loop"])
+def test_every_case_of_the_rankings_runs(case: str, tmp_path: Path) -> None:
+    assert getattr(stage("ranked"), case)(tmp_path, 4_000)["cpu"] > 0
 
 
 def test_a_missed_bar_is_said_and_drawn(tmp_path: Path) -> None:
