@@ -66,6 +66,15 @@ def may_be_published(batch: BatchState) -> bool:
     return batch.phase in {"stored", "cancelled"} or (batch.phase == "refused" and batch.fault == "content")
 
 
+def may_be_revived(batch: BatchState) -> bool:
+    """Say whether a cancelled batch may turn up yet: an attempt of it was given up, not told of by its author.
+
+    Its requests end in a batch behind it that nobody ever tried to send: one commit decides, and no rows lie in the way
+    of an answer that is told of before.
+    """
+    return batch.phase == "cancelled" and bool(batch.voided)
+
+
 def is_open(state: RunState) -> bool:
     """Say whether a request of the run has not reached its end."""
     return state.counts.open > 0

@@ -23,9 +23,8 @@ def cancel(run: Run) -> int:
                 run.notify(batch, f"asked the provider to stop {batch.remote_id}")
             except ProviderError as error:
                 run.notify(batch, f"the provider could not be asked yet: {error}", warning=True)
-    publish_due(run)
-    while continue_due(run):
-        publish_due(run)
+    while publish_due(run) + continue_due(run):
+        pass
     return len(asked)
 
 

@@ -14,7 +14,7 @@ from pipeline.operations.outputs import Reading
 from pipeline.operations.recording import Gathered
 from pipeline.operations.settling import hold
 from pipeline.operations.worker import Run
-from pipeline.state import BatchState
+from pipeline.state import BatchState, Phase
 from pipeline.storage import keys
 from pipeline.storage.streams import Measured
 from pipeline.storage.tables import opened
@@ -24,8 +24,9 @@ _BLOCK = 1 << 20
 
 
 class _Publication(msgspec.Struct, frozen=True, kw_only=True):
-    """What a batch came to, and what is planned for the requests that got no answer."""
+    """What a batch came to as it was in this phase, and what is planned for the requests that got no answer."""
 
+    phase: Phase
     rows: RowsPublished
     following: tuple[BatchPlanned, ...]
 
@@ -61,14 +62,16 @@ def _publication(run: Run, batch: BatchState) -> _Publication | None:
         return None
     key = keys.rows(task_named(run.config.task).TABLE, run.experiment.name, run.run_id, batch.batch_id)
     store = run.worker.store
-    if not store.exists(key):
+    if not planning.may_be_revived(batch) and not store.exists(key):
         _write(run, batch, key, reading)
     rows = _published(run, batch, key, reading) if store.exists(key) else _nothing_published(batch, reading)
     if not rows.again:
-        return _Publication(rows=rows, following=())
-    run.notify(batch, f"{rows.again} requests got no answer and are sent again")
-    burns = not (reading.spared and rows.counts.ended)
-    return _Publication(rows=rows, following=(planning.next_batch(batch, again=rows.again, burns=burns),))
+        return _Publication(phase=batch.phase, rows=rows, following=())
+    if not batch.cancel_asked:
+        run.notify(batch, f"{rows.again} requests got no answer and are sent again")
+    burns = not (reading.spared and rows.counts.ended) and not batch.cancel_asked
+    following = (planning.next_batch(batch, again=rows.again, burns=burns),)
+    return _Publication(phase=batch.phase, rows=rows, following=following)
 
 
 def _write(run: Run, batch: BatchState, key: str, reading: Reading) -> None:
@@ -114,13 +117,13 @@ def _nothing_published(batch: BatchState, reading: Reading) -> RowsPublished:
 
 
 def _commit(run: Run, found: list[_Publication]) -> None:
-    """Publish, and plan what follows, in one commit; what another worker published first is left as it is."""
+    """Publish, and plan what follows, in one commit; a batch that is not what it was when it was read is left alone."""
     while True:
         batches = run.refresh().batches
         events: list[AnyEvent] = []
         for each in found:
             batch = batches[each.rows.batch_id]
-            if batch.phase != "published":
+            if batch.phase == each.phase:
                 events += (each.rows, *each.following)
                 events += (CancelAsked(batch_ids=(new.batch_id,)) for new in each.following if batch.cancel_asked)
         try:

@@ -1,12 +1,13 @@
 """Creates that land after they were given up, at a provider that shows no key of ours: found by their ids."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from pipeline.clock import FixedClock
+from pipeline.events import Adopted, Submitted
 from pipeline.operations.auditing import audit_ledger
 from pipeline.operations.cancelling import cancel
 from pipeline.operations.resuming import resume
@@ -18,6 +19,7 @@ from pipeline.storage.log import read_commits
 from tests.flows.studies import column, counts, problems, rows, submitted
 
 ANTHROPIC = "[{provider: anthropic, model: claude-haiku-5-5}]"
+OPENAI = "[{provider: openai, model: gpt-6-luna}]"
 ExperimentFile = Callable[..., Path]
 
 
@@ -25,11 +27,15 @@ class World:
     """A worker and a simulator that live in the same time, which passes only when the worker sleeps."""
 
     def __init__(self, store: LocalStore, faults: str, latency: float) -> None:
-        clock = FixedClock(datetime(2026, 11, 16, 9, tzinfo=UTC))
+        self.clock = FixedClock(datetime(2026, 11, 16, 9, tzinfo=UTC))
         settings = SimulatorSettings(faults=parse_faults(faults), latency_seconds=latency)
-        self.simulator = Simulator(settings, clock)
+        self.simulator = Simulator(settings, self.clock)
         self.simulator.__enter__()
-        self.worker = Worker(store, clock=clock, settings=Settings(environment(self.simulator.url)))
+        self.worker = self.beside(store)
+
+    def beside(self, store: LocalStore) -> Worker:
+        """Return another worker in the same time, on its own way to the store."""
+        return Worker(store, clock=self.clock, settings=Settings(environment(self.simulator.url)))
 
     def close(self) -> None:
         self.worker.close()
@@ -100,3 +106,44 @@ def test_a_batch_that_lands_beside_its_successor_is_waited_for_and_its_bill_is_s
     assert {batch.remote_id, *batch.superseded} == {each.batch_id for each in here.simulator.ledger.batches}
     found = {finding.problem for finding in audit_ledger(here.worker, here.simulator.ledger.path.read_bytes())}
     assert found == {"was paid for again after its answer had been delivered"}
+
+
+class Interrupted(LocalStore):
+    """A way to the store on which something else happens once, just before the first rows are published."""
+
+    def __init__(self, root: Path, meanwhile: Callable[[], object]) -> None:
+        super().__init__(root)
+        self._meanwhile: list[Callable[[], object]] = [meanwhile]
+
+    def put_stream(self, key: str, chunks: Iterable[bytes]) -> None:
+        body = b"".join(chunks)
+        while self._meanwhile and key.startswith("log/") and b'"rows-published"' in body:
+            self._meanwhile.pop()()
+        super().put_stream(key, (body,))
+
+
+@pytest.mark.parametrize("judges", [OPENAI, ANTHROPIC])
+@pytest.mark.parametrize("told", [Submitted, Adopted])
+def test_a_create_that_is_told_of_while_cancelled_rows_are_being_published_is_followed(
+    world: Callable[..., World],
+    experiment_file: ExperimentFile,
+    tmp_path: Path,
+    judges: str,
+    told: type[Submitted] | type[Adopted],
+) -> None:
+    here = world("create.lost=1,list.lag:86400")
+    (run,) = submitted(here.worker, experiment_file(judges=judges))
+    cancel(run)
+    (made,) = here.simulator.ledger.batches
+    while run.provider.status(made.batch_id).end is None:
+        pass  # it is answered, and paid for, before its input is taken away
+
+    def turns_up() -> None:
+        (batch,) = run.refresh().batches.values()
+        assert batch.phase == "cancelled"
+        run.record(told(batch_id=batch.batch_id, attempt=batch.attempt, remote_id=made.batch_id))
+
+    with here.beside(Interrupted(tmp_path / "store", turns_up)) as other:
+        assert not resume(other, other.runs(run.experiment.name), interval=30).is_open
+    assert column(rows(here.worker), "status") == ["ok"] * 15
+    here.check()
