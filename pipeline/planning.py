@@ -129,9 +129,9 @@ def is_incomplete(state: RunState) -> bool:
 
 
 def to_clean(state: RunState) -> list[BatchState]:
-    """Return the batches whose rows are durable while our input still lies at the provider."""
+    """Return the batches whose rows are durable while inputs of ours may still lie at the provider."""
     return [
-        batch for batch in state.batches.values() if batch.phase == "published" and batch.file_id and not batch.cleaned
+        batch for batch in state.batches.values() if batch.phase == "published" and batch.files and not batch.cleaned
     ]
 
 

@@ -50,8 +50,9 @@ UNSETTLED: frozenset[Phase] = frozenset({"submitting", "uncertain", "held"})
 class BatchState(msgspec.Struct, frozen=True, kw_only=True):
     """What is known about one batch.
 
-    `other_files` were uploaded by writers that had been replaced meanwhile. `voided` are the keys of attempts that were
-    given up, `superseded` the provider's ids of batches that turned up for such attempts after all.
+    `other_files` were uploaded for earlier attempts, or by writers that had been replaced meanwhile. `voided` are the
+    keys of attempts that were given up, `superseded` the provider's ids of batches that turned up for such attempts
+    after all.
     """
 
     batch_id: BatchId
@@ -94,6 +95,11 @@ class BatchState(msgspec.Struct, frozen=True, kw_only=True):
     voided_at: datetime | None = None
     superseded: tuple[str, ...] = ()
     cleaned: bool = False
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Every input that was ever uploaded for the batch, as far as it was told of."""
+        return (*self.other_files, self.file_id) if self.file_id else self.other_files
 
 
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,9 +166,8 @@ def _note(batches: dict[BatchId, BatchState], event: AnyEvent, commit: Commit) -
     match event:
         case Submitted(batch_id=batch_id) | Adopted(batch_id=batch_id) if batch_id in batches:
             batches[batch_id] = _made(batches[batch_id], event, commit)
-        case FileUploaded(batch_id=batch_id, file_id=file_id) if batch_id in batches:
-            batch = batches[batch_id]
-            batches[batch_id] = replace(batch, other_files=(*batch.other_files, file_id))
+        case FileUploaded(batch_id=batch_id) if batch_id in batches:
+            batches[batch_id] = _superseded(batches[batch_id], event)
         case Uncertain(batch_id=batch_id, attempt=attempt) if batch_id in batches:
             batch = batches[batch_id]
             if batch.phase == "uncertain" and batch.attempt == attempt:
@@ -188,8 +193,9 @@ def _apply(batches: dict[BatchId, BatchState], event: AnyEvent, commit: Commit) 
                 batches[batch_id] = replace(batches[batch_id], cleaned=True)
         case _:
             batch = batches.get(event.batch_id)
-            if batch is not None and batch.phase != "published":
-                batches[event.batch_id] = _evolve(batch, event, commit)
+            if batch is not None:
+                over = batch.phase == "published"
+                batches[event.batch_id] = _superseded(batch, event) if over else _evolve(batch, event, commit)
 
 
 def _planned(event: BatchPlanned) -> BatchState:
@@ -254,6 +260,7 @@ def _opened(batch: BatchState, event: AttemptOpened, commit: Commit) -> BatchSta
         first_opened_at=batch.first_opened_at or commit.at,
         uncertain_at=None,
         file_id=None,
+        other_files=batch.files,
         fault=None,
         code=None,
         needs_person=False,
@@ -298,7 +305,7 @@ def _attempted(batch: BatchState, event: AttemptEvent, commit: Commit) -> BatchS
     if isinstance(event, Submitted | Adopted):
         return _made(batch, event, commit)
     if batch.phase not in UNSETTLED:
-        return batch
+        return _superseded(batch, event)
     match event:
         case FileUploaded(file_id=file_id):
             return replace(batch, file_id=file_id)
@@ -352,12 +359,14 @@ def _without_remote(batch: BatchState) -> BatchState:
     return replace(batch, remote_id=None, superseded=(*batch.superseded, batch.remote_id))
 
 
-def _superseded(batch: BatchState, event: AttemptEvent) -> BatchState:
-    """Keep the name of a batch that turned up for an attempt which is no longer the last."""
+def _superseded(batch: BatchState, event: BatchEvent) -> BatchState:
+    """Keep the name of a batch, or of an input, that turned up for an attempt which is over or no longer the last."""
     match event:
         case Submitted(remote_id=remote_id) | Adopted(remote_id=remote_id) if (
             remote_id not in batch.superseded and remote_id != batch.remote_id
         ):
             return replace(batch, superseded=(*batch.superseded, remote_id))
+        case FileUploaded(file_id=file_id) if file_id not in batch.files:
+            return replace(batch, other_files=(*batch.other_files, file_id), cleaned=False)
         case _:
             return batch

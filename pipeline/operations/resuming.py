@@ -11,7 +11,7 @@ import msgspec
 from pipeline import planning
 from pipeline.domain import Counts
 from pipeline.errors import LeaseLostError
-from pipeline.operations.cleaning import clean_due
+from pipeline.operations.cleaning import clean_due, is_to_clean
 from pipeline.operations.collecting import collect_due, poll_due
 from pipeline.operations.continuing import continue_due, is_to_continue
 from pipeline.operations.living import call_due
@@ -51,7 +51,7 @@ def advance(run: Run, *, mended: bool = False) -> bool:
 def _is_work_due(run: Run, *, mended: bool) -> bool:
     due = planning.due(run.refresh(), run.worker.clock.now(), mended=mended)
     steps = (due.prepare, due.submit, due.settle, due.collect, due.publish, due.poll if run.is_live else ())
-    return planning.is_incomplete(run.state) or any(steps) or is_to_continue(run)
+    return planning.is_incomplete(run.state) or any(steps) or is_to_continue(run) or is_to_clean(run)
 
 
 def _work(run: Run, *, mended: bool) -> None:
@@ -95,13 +95,18 @@ def resume(
     complete_opening(worker, runs)
     mended = True
     while True:
-        elsewhere = [run for run in runs if planning.is_open(run.refresh()) and not advance(run, mended=mended)]
+        elsewhere = [run for run in runs if _is_unfinished(run) and not advance(run, mended=mended)]
         mended = False
         now = standing(runs)
         watch(now)
         if once or not now.moves_by_itself:
             return now
         _rest(worker, elsewhere, interval)
+
+
+def _is_unfinished(run: Run) -> bool:
+    """Say whether requests are open, or whoever published the last of them died before tidying up."""
+    return planning.is_open(run.refresh()) or is_to_clean(run)
 
 
 def _rest(worker: Worker, elsewhere: list[Run], interval: float) -> None:

@@ -198,7 +198,7 @@ class _Group:
         self._records.add(replace(like, batch_id=opened.batch_id, attempt=opened.attempt, reason=f"{NOT_SENT}{why}"))
 
     def _tidy(self) -> None:
-        """Remove inputs that no batch will use; who cannot be asked now keeps them."""
+        """Remove inputs that no batch will use; what is left is removed when the rows are durable."""
         with contextlib.suppress(ProviderError):
             for batch_id in self._unused:
                 if batch_id in self._files:

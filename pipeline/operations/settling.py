@@ -161,9 +161,8 @@ def _adopt(run: Run, batch: BatchState, found: list[RemoteBatch]) -> bool:
 
 
 def _void(run: Run, batch: BatchState) -> bool:
-    for file_id in (batch.file_id, *batch.other_files):
-        if file_id is not None:
-            run.provider.discard(file_id)
+    for file_id in batch.files:
+        run.provider.discard(file_id)
     late = _look(run, batch)
     if late:
         return _adopt(run, batch, late)

@@ -140,6 +140,22 @@ def test_a_batch_that_turns_up_for_an_old_attempt_is_remembered() -> None:
     assert state.batches[BATCH].phase == "submitting"
 
 
+def test_what_turns_up_after_the_end_is_remembered() -> None:
+    over = after(a_plan(), PLANNED, STORED, OPENED, UPLOADED, SUBMITTED, ENDED, OUTPUTS, ROWS)
+    late = (
+        a_commit(msgspec.structs.replace(SUBMITTED, remote_id="r2")),
+        a_commit(msgspec.structs.replace(UPLOADED, file_id="g")),
+    )
+    batch = fold(over, late).batches[BATCH]
+    assert (batch.phase, batch.superseded, batch.files) == ("published", ("r2",), ("g", "f"))
+
+
+def test_no_input_is_forgotten_when_another_attempt_is_opened() -> None:
+    second = msgspec.structs.replace(OPENED, attempt=2)
+    batch = after(a_plan(), PLANNED, STORED, OPENED, UPLOADED, NO_CREDIT, second).batches[BATCH]
+    assert (batch.file_id, batch.files) == (None, ("f",))
+
+
 def test_a_full_queue_burns_no_send() -> None:
     full = Ended(batch_id=BATCH, end="failed", status="failed", fault="rate")
     batch = after(PLANNED, STORED, OPENED, SUBMITTED, full).batches[BATCH]
@@ -179,9 +195,11 @@ def test_any_sequence_folds_the_same_in_one_go_and_step_by_step(rounds: list[lis
 
 
 @given(st.lists(ANY, max_size=15))
-def test_an_end_is_final(events: list[AnyEvent]) -> None:
+def test_an_end_is_final_but_for_what_turns_up_at_the_provider(events: list[AnyEvent]) -> None:
     ended = (PLANNED, STORED, OPENED, SUBMITTED, ENDED, OUTPUTS, ROWS)
-    assert after(*ended, *events).batches[BATCH] == after(*ended).batches[BATCH]
+    found = after(*ended, *events).batches[BATCH]
+    known = msgspec.structs.replace(found, superseded=(), other_files=())
+    assert known == after(*ended).batches[BATCH]
 
 
 @given(st.lists(ANY, max_size=6))

@@ -12,6 +12,7 @@ import os
 import random
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -162,7 +163,7 @@ class Matrix:
     def _wrong(self, place: Path) -> list[str]:
         with self._worker(place, Trap(passed=[])) as worker:
             table = rows(worker, place.name)
-            wrong = problems(worker)
+            wrong = problems(worker) + self._left_behind(worker)
         ids = table.column("request_id").to_pylist()
         if len(ids) != _REQUESTS or len(set(ids)) != _REQUESTS:
             wrong.append(f"{len(ids)} rows of {len(set(ids))} requests")
@@ -173,6 +174,23 @@ class Matrix:
             if times != (statuses[name] == "ok"):
                 wrong.append(f"paid {times} times: {name}, which is {statuses[name]}")
         return wrong
+
+    def _left_behind(self, worker: Worker) -> list[str]:
+        """Return the inputs that the log knows of and the provider still keeps."""
+        if self.provider != "openai":
+            return []
+        runs = [run for name in worker.experiment_names() for run in worker.runs(name)]
+        known = [file_id for run in runs for batch in run.refresh().batches.values() for file_id in batch.files]
+        return [f"{file_id} is left at the provider" for file_id in known if self._is_kept(file_id)]
+
+    def _is_kept(self, file_id: str) -> bool:
+        request = urllib.request.Request(f"{self.url}/v1/files/{file_id}")
+        request.add_header("authorization", f"Bearer {environment(self.url)['OPENAI_API_KEY']}")
+        try:
+            urllib.request.urlopen(request, timeout=30).close()
+        except urllib.error.HTTPError:
+            return False
+        return True
 
     def _billed(self, ids: set[str]) -> dict[str, int]:
         with urllib.request.urlopen(f"{self.url}/simulator/ledger", timeout=30) as answer:
