@@ -2,7 +2,8 @@
 
 Only the author of `AttemptOpened` may create, once, and only after a last look at the log. What it announced and did
 not send it says so, as long as it lives: nobody needs to look for those. A provider that cannot tell our batches
-apart by a key gets one batch at a time, and none while another is unsettled.
+apart by a key gets one batch at a time, and none while another is unsettled: who announced looks for others after that,
+so that of two who do, at least one sees the other and leaves. A lease saves them from meeting.
 """
 
 import contextlib
@@ -36,6 +37,7 @@ _SEND_DEADLINE = 60.0
 _BREATHER = 30.0
 _INTERRUPTED = "the worker was interrupted"
 _TAKEN_OVER = "another worker has taken the run over"
+_NOT_ALONE = "another create at this provider is not settled"
 _UNWANTED = "cancelled, or doubted by another worker, in the meantime"
 
 
@@ -65,7 +67,7 @@ def _alone(run: Run, batches: list[BatchState]) -> Iterator[bool]:
     (batch,) = batches
     leases, name = run.worker.leases, f"provider--{run.config.judge.provider}--{provider.account}"
     try:
-        other = unsettled_elsewhere(run, batch) if leases.take(name) is not None else batch
+        other = unsettled_elsewhere(run, batch.batch_id) if leases.take(name) is not None else batch
         if other is not None:
             run.notify(batch, "waits for another batch at this provider to be settled")
         yield other is None
@@ -153,7 +155,10 @@ class _Group:
             self._records.add(uploaded, size=submission.size)
 
     def _may_create(self, opened: AttemptOpened) -> bool:
-        """Take the last look before the money: nobody doubts the attempt, has taken the run over, or held us up."""
+        """Take the last look before the money: nobody is beside us, doubts the attempt, took over, or held us up."""
+        if unsettled_elsewhere(self._run, opened.batch_id) is not None:
+            self._leave(opened, _NOT_ALONE)
+            return False
         clock = self._run.worker.clock
         looked = clock.monotonic()
         batch = self._run.refresh().batches[opened.batch_id]

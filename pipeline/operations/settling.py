@@ -16,6 +16,7 @@ from itertools import islice
 from pipeline import planning
 from pipeline.errors import ConfigError, ProviderError, RejectedError
 from pipeline.events import Adopted, Held, Uncertain, Voided
+from pipeline.ids import BatchId
 from pipeline.operations.worker import Run
 from pipeline.providers import ProbableProvider, RemoteBatch
 from pipeline.state import BatchState
@@ -118,13 +119,13 @@ def _runs_at(run: Run) -> Iterator[Run]:
                 yield other
 
 
-def unsettled_elsewhere(run: Run, batch: BatchState) -> BatchState | None:
+def unsettled_elsewhere(run: Run, batch_id: BatchId) -> BatchState | None:
     """Return an unsettled attempt of another batch at a provider that cannot tell ours apart by a key."""
     if not isinstance(run.provider, ProbableProvider):
         return None
     for other in _runs_at(run):
         for each in planning.due(other.refresh(), run.worker.clock.now()).settle:
-            if (other.run_id, each.batch_id) != (run.run_id, batch.batch_id):
+            if (other.run_id, each.batch_id) != (run.run_id, batch_id):
                 return each
     return None
 
