@@ -81,7 +81,7 @@ def report(
     seed: SeedOption = 0,
     store: StoreOption = None,
 ) -> int:
-    """Write one self-contained page with the ranking, the judges' diagnostics and plots."""
+    """Write one self-contained page: ranking, judges, plots."""
     from pipeline.cli.ranked import Question, write_report
     from pipeline.ranking import RankingOptions
 

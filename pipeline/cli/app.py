@@ -1,9 +1,11 @@
 """The commands' frame: the program itself and the options many commands share."""
 
 from contextlib import ExitStack
+from importlib.metadata import version
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
 
 from pipeline.cli.screen import show
 from pipeline.clock import SystemClock
@@ -13,6 +15,19 @@ from pipeline.operations.worker import Worker
 from pipeline.settings import from_environment
 from pipeline.storage import open_store
 
+IN_ORDER_OF_USE = (
+    "plan", "submit", "status", "resume", "run", "results", "rank", "report", "explain", "events", "cancel", "adopt",
+    "void", "audit", "doctor", "import", "store", "simulate", "demo",
+)  # fmt: skip
+
+
+class _InOrderOfUse(TyperGroup):
+    """Lists the commands as a study needs them."""
+
+    def list_commands(self, ctx: object) -> list[str]:  # noqa: ARG002 - the library calls it so
+        """Return the names of the commands, the first one first."""
+        return sorted(self.commands, key=IN_ORDER_OF_USE.index)
+
 
 def _leave(code: int | None, **_: object) -> None:
     """Make a command's number its exit code."""
@@ -21,13 +36,30 @@ def _leave(code: int | None, **_: object) -> None:
 
 app = typer.Typer(
     name="pairlog",
+    cls=_InOrderOfUse,
+    context_settings={"help_option_names": ["-h", "--help"]},
     result_callback=_leave,
-    help="Very large pairwise LLM-judge studies through the providers' Batch APIs.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"pairlog {version('pairlog')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _program(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Very large pairwise LLM-judge studies through the providers' Batch APIs."""
+
 
 StoreOption = Annotated[
     str | None,

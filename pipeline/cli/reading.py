@@ -126,7 +126,7 @@ def audit(
     as_json: JsonOption = False,
     store: StoreOption = None,
 ) -> int:
-    """Check every invariant and every object's digest; exit 1 and name what is broken."""
+    """Check every invariant and every object's digest. Exits with 1 and names what is broken."""
     worker = worker_on(store)
     found = audit_store(worker, chosen(worker, names) if names else [])
     if ledger is not None:
@@ -158,7 +158,7 @@ def explain(
     as_json: JsonOption = False,
     store: StoreOption = None,
 ) -> None:
-    """Go from a row back to the raw line, batch, attempt, prompt and samples."""
+    """Go from a row back to its prompt, samples, batch and raw line."""
     found = explain_request(worker_on(store), request_id)
     if as_json:
         print_json(found)

@@ -34,7 +34,7 @@ from pipeline.storage.probe import ensure_proven
 
 @app.command()
 def plan(file: FileArgument, as_json: JsonOption = False, store: StoreOption = None) -> None:
-    """Validate, expand, and count requests, batches and tokens; writes nothing, calls nobody."""
+    """Validate, expand, and count requests, batches and tokens. Writes nothing, calls nobody."""
     worker = worker_on(store)
     planned = studies.plan(file, worker=worker)
     studies.check_growth(worker, planned.experiment)
@@ -167,7 +167,7 @@ def resume(
     strict: StrictOption = False,
     store: StoreOption = None,
 ) -> int:
-    """Poll, settle, download, parse and send again until nothing is open; from any machine, without FILE."""
+    """Poll, fetch, parse and send again until nothing is open. From any machine, without FILE."""
     worker = worker_on(store)
     runs = [run for name in chosen(worker, names) for run in worker.runs(name)]
     if not runs:
@@ -214,7 +214,7 @@ def cancel(
     run_id: Annotated[str | None, typer.Option("--run", help="Only this run.")] = None,
     store: StoreOption = None,
 ) -> int:
-    """Cancel what is open; what was answered is kept, the rest ends as cancelled."""
+    """Cancel what is open; what was answered is kept. The rest ends as cancelled."""
     worker = worker_on(store)
     (experiment,) = chosen(worker, [name])
     runs = [run for run in worker.runs(experiment) if run_id in {None, run.run_id}]
@@ -245,7 +245,7 @@ def adopt(
     remote_id: Annotated[str, typer.Argument(metavar="REMOTE_ID")],
     store: StoreOption = None,
 ) -> None:
-    """Settle a held batch by hand: the provider has it under REMOTE_ID."""
+    """Say what a held batch is called at its provider. You have found it there."""
     run = worker_on(store).run(run_id)
     adopt_by_hand(run, _unsettled(run, batch_id), remote_id)
     say(f"{batch_id} is {remote_id}; `pairlog resume` goes on")
@@ -253,7 +253,7 @@ def adopt(
 
 @app.command()
 def void(run_id: RunArgument, batch_id: BatchArgument, store: StoreOption = None) -> None:
-    """Settle a held batch by hand: the provider does not have it, so it may be sent again."""
+    """Let a held batch be sent again. You know that the provider does not have it."""
     run = worker_on(store).run(run_id)
     void_by_hand(run, _unsettled(run, batch_id))
     say(f"{batch_id} will be sent again by `pairlog resume`")

@@ -19,7 +19,10 @@ from pipeline.storage.probe import prove
 
 @app.command()
 def doctor(store: StoreOption = None) -> int:
-    """Say which keys are set, whether the store refuses a second create, and whether each provider can be reached."""
+    """Say whether keys, store and providers are in order.
+
+    Which keys are set, whether the store refuses a second create, and whether each provider can be reached.
+    """
     worker = worker_on(store)
     lines = [_store_line(worker), *(_provider_line(worker, name) for name in providers.names())]
     rows("doctor", ["what", "", "found"], lines)
