@@ -1,6 +1,7 @@
 """What comes out: the ranking with intervals, and whether the judges can be trusted."""
 
 import base64
+from collections.abc import Iterable
 
 import dagster as dg
 
@@ -12,7 +13,8 @@ from assets.resources import Workers
 from pipeline.ids import ExperimentName
 from pipeline.operations import answers, summaries
 from pipeline.operations.worker import Worker
-from pipeline.ranking import Diagnostics, Ranking, RankingOptions, Unrankable
+from pipeline.ranking import Diagnostics, Part, Ranking, RankingOptions, Unrankable
+from pipeline.ranking.connectivity import listed
 from pipeline.ranking.report.picture import ranking_svg
 
 _MOST_SHOWN = 10
@@ -43,6 +45,7 @@ def rankings(context: dg.AssetExecutionContext, workers: Workers) -> dg.Material
         return dg.MaterializeResult(
             metadata={
                 **_about_ranking(found.ranking),
+                **_about_parts(found.parts),
                 "table": dg.MetadataValue.path(f"{worker.store.url}/{stored.ranking}"),
                 "report": dg.MetadataValue.path(f"{worker.store.url}/{stored.report}"),
             }
@@ -85,6 +88,24 @@ def _about_ranking(ranking: Ranking) -> metadata.Metadata:
         "picture": dg.MetadataValue.md(f"![ranking with intervals](data:image/svg+xml;base64,{picture})"),
         "to know": dg.MetadataValue.md("\n".join(f"- {each}" for each in ranking.warnings) or "nothing"),
     }
+
+
+def _about_parts(parts: Iterable[Part]) -> metadata.Metadata:
+    """Return the order that each judge, template, criterion or group alone would give, the shortest table first."""
+    rows: dict[str, list[list[object]]] = {}
+    for part in parts:
+        rows.setdefault(f"by {part.dimension}", []).append([part.value, part.comparisons, _order(part.result)])
+    return {
+        name: dg.MetadataValue.md(
+            metadata.markdown_table(["", "comparisons", "best first"], lines[:_MOST_SHOWN])
+            + (f"\n\n{len(lines) - _MOST_SHOWN} more are in the report" if len(lines) > _MOST_SHOWN else "")
+        )
+        for name, lines in sorted(rows.items(), key=lambda each: len(each[1]))
+    }
+
+
+def _order(found: Ranking | Unrankable) -> str:
+    return found.reason if isinstance(found, Unrankable) else listed([each.contestant for each in found.standings])
 
 
 @dg.asset(
