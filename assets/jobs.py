@@ -13,6 +13,7 @@ from pipeline.ids import ExperimentName
 from pipeline.operations import slicing
 from pipeline.operations.catalogue import take_in
 from pipeline.operations.slicing import all_slices
+from pipeline.wording import counted
 
 
 class Confirmed(Budget):
@@ -42,7 +43,8 @@ def submit_experiment(context: dg.OpExecutionContext, config: Confirmed, workers
         waiting = [(run, each) for run, each in found if not slicing.is_handed_over(run, each)]
     if waiting:
         reasons = "; ".join(dict.fromkeys(run.trouble or why(each) for run, each in waiting))
-        raise dg.Failure(description=f"{len(waiting)} segments are not at their provider yet: {reasons}")
+        left = counted(len(waiting), "segment is", "segments are")
+        raise dg.Failure(description=f"{left} not at their provider yet: {reasons}")
     context.log.info("%d segments of %s are at their providers; the sensors do the rest", len(found), name)
 
 

@@ -21,6 +21,7 @@ from pipeline.operations.slicing import Chosen
 from pipeline.operations.worker import Run, Worker
 from pipeline.slices import Slice, to_be_sent
 from pipeline.tasks import task_named
+from pipeline.wording import counted
 
 PROVIDER_POOL = "provider_api"
 _IN_ONE_DAGSTER_RUN = dg.BackfillPolicy.single_run()
@@ -36,8 +37,8 @@ class Budget(dg.Config):
         wanted = sum(to_be_sent(some.run.state, each) for some in chosen for each in some.slices())
         if self.most_requests is not None and wanted > self.most_requests:
             raise dg.Failure(
-                description=f"{wanted:,} requests would be sent, but most_requests allows {self.most_requests:,}; "
-                "nothing was sent. Raise it, or choose fewer segments",
+                description=f"{counted(wanted, 'request')} would be sent, but most_requests allows "
+                f"{self.most_requests:,}; nothing was sent. Raise it, or choose fewer segments",
                 allow_retries=False,
             )
 

@@ -20,6 +20,7 @@ from pipeline.operations.watching import Round, Watch, oldest
 from pipeline.operations.worker import Run
 from pipeline.slices import Slice, sendable, slices_of
 from pipeline.state import AT_PROVIDER
+from pipeline.wording import counted
 
 _POLLING_SECONDS = 20.0
 _LONGEST_BLOCK = 500
@@ -149,4 +150,5 @@ def _said(watch: Watch, runs: Sequence[Run], seen: Round) -> str:
         return "no batch is at its provider"
     minutes = int((watch.worker.clock.now() - since).total_seconds() // 60)
     asked = f"{seen.polled} asked after, {seen.ended} ended"
-    return f"{len(open_)} batches at their providers, the oldest for {minutes // 60} h {minutes % 60:02} min; {asked}"
+    age = f"{minutes // 60} h {minutes % 60:02} min"
+    return f"{counted(len(open_), 'batch')} at the provider, the oldest for {age}; {asked}"

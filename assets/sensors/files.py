@@ -10,6 +10,7 @@ from assets.partitions import experiments
 from assets.resources import Workers
 from pipeline.ids import digest_of
 from pipeline.operations.catalogue import read_catalogue
+from pipeline.wording import counted
 
 _MOST_EVENTS = 100
 
@@ -33,7 +34,7 @@ def experiment_files(context: dg.SensorEvaluationContext, workers: Workers) -> d
         description=to_mend(catalogue),
         metadata=about_files(catalogue),
     )
-    said = f"{len(names)} experiments, {len(new)} of them new; {len(catalogue.bad)} files to mend"
+    said = f"{counted(len(names), 'experiment')}, {len(new)} of them new; {counted(len(catalogue.bad), 'file')} to mend"
     return dg.SensorResult(
         skip_reason=f"{said}: {'; '.join(catalogue.bad.values())}" if catalogue.bad else said,
         dynamic_partitions_requests=[experiments.build_add_request(new)] if new else [],

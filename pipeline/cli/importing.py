@@ -10,6 +10,7 @@ from pipeline.cli.app import JsonOption, app
 from pipeline.cli.screen import complain, print_json, say
 from pipeline.errors import ConfigError
 from pipeline.operations.speceval import read_speceval
+from pipeline.wording import counted
 
 import_app = typer.Typer(name="import", help="Make samples of other tools' outputs.", no_args_is_help=True)
 app.add_typer(import_app)
@@ -39,5 +40,6 @@ def speceval(
         complain(note, title="note")
     if as_json:
         print_json({"samples": len(found.samples), "candidates": found.candidates, "notes": found.notes})
-    say(f"{len(found.samples):,} answers of {len(found.candidates)} candidates in {out}: {', '.join(found.candidates)}")
+    answers, candidates = counted(len(found.samples), "answer"), counted(len(found.candidates), "candidate")
+    say(f"{answers} of {candidates} in {out}: {', '.join(found.candidates)}")
     return 0

@@ -30,6 +30,7 @@ from pipeline.ranking import (
     verdict,
 )
 from pipeline.ranking.connectivity import listed
+from pipeline.wording import counted
 
 _SHOWN = 100
 _COLUMNS = 6
@@ -188,12 +189,15 @@ def _write(out: Path, ranked: Ranked, found: Ranking) -> None:
             raise ConfigError(f"--out {out}: the ending says the format; use .parquet, .csv or .json")
     except OSError as error:
         raise ConfigError(f"--out {out}: cannot be written ({error.strerror})") from error
-    say(f"{len(found.standings)} contestants in {out}")
+    say(f"{counted(len(found.standings), 'contestant')} in {out}")
 
 
 def _say_if_open(counts: Counts) -> None:
     if counts.open:
-        complain(f"{counts.ended:,} of {counts.planned:,} requests have ended; the rest is open", title="provisional")
+        complain(
+            f"{counts.ended:,} of {counted(counts.planned, 'request')} have ended; the rest is open",
+            title="provisional",
+        )
 
 
 def _say_if_left(found: Ranking) -> int:
@@ -228,7 +232,7 @@ def _show(ranked: Ranked, found: Ranking) -> None:
         say(f"{len(found.standings) - _SHOWN:,} more: --json and --out FILE have all of them")
     share = "" if found.reliability is None else f"; reliability {found.reliability:.2f}"
     tiers = f"{len(found.tiers)} tiers that can be told apart" if len(found.tiers) > 1 else "one tier"
-    say(f"{found.comparisons:,} comparisons; {tiers}{share}")
+    say(f"{counted(found.comparisons, 'comparison')}; {tiers}{share}")
     for effect in found.effects:
         say(f"{effect.name}: {effect.value:+.2f} ({effect.low:+.2f} … {effect.high:+.2f})")
     _show_parts(ranked, found)
@@ -248,7 +252,7 @@ def _show_parts(ranked: Ranked, found: Ranking) -> None:
     for part in ranked.parts:
         like = "" if part.tau is None else f", τ with the whole {part.tau:.2f}"
         first = part.result.standings[0].contestant if isinstance(part.result, Ranking) else part.result.reason
-        say(f"{part.value or '(none)'}: {part.comparisons:,} comparisons{like}; first: {first}")
+        say(f"{part.value or '(none)'}: {counted(part.comparisons, 'comparison')}{like}; first: {first}")
 
 
 def _number(value: float, digits: str) -> str:

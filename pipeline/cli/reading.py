@@ -19,6 +19,7 @@ from pipeline.operations.explaining import explain as explain_request
 from pipeline.operations.reporting import status as store_status
 from pipeline.operations.results import export
 from pipeline.storage.log import read_commits
+from pipeline.wording import counted
 
 
 @app.command()
@@ -116,7 +117,8 @@ def results(
     """Write the merged rows of an experiment to one file."""
     worker = worker_on(store)
     (experiment,) = chosen(worker, [name])
-    say(f"{export(worker, experiment, out=out, with_samples=with_samples):,} rows in {out}")
+    written = export(worker, experiment, out=out, with_samples=with_samples)
+    say(f"{counted(written, 'row')} in {out}")
 
 
 @app.command()
@@ -139,9 +141,9 @@ def audit(
             title="broken",
         )
     if found.findings:
-        complain(f"{len(found.findings)} of {found.objects} objects are not as they must be", title="audit")
+        complain(f"{counted(len(found.findings), 'finding')} in {counted(found.objects, 'object')}", title="audit")
         return 1
-    say(f"{found.objects:,} objects and {found.requests:,} requests are as they must be")
+    say(f"{counted(found.objects, 'object')} and {counted(found.requests, 'request')} are as they must be")
     return 0
 
 

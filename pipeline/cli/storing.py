@@ -12,6 +12,7 @@ from pipeline.clock import SystemClock
 from pipeline.operations.moving import Usage, abandoned, copy_store, give_up, usage
 from pipeline.settings import from_environment
 from pipeline.storage import open_store
+from pipeline.wording import counted
 
 store_app = typer.Typer(name="store", help="Copy a store, or see what it takes up.", no_args_is_help=True)
 app.add_typer(store_app)
@@ -35,7 +36,8 @@ def copy(
         )
     if as_json:
         print_json(copied)
-    say(f"copied {copied.objects:,} objects, {copied.bytes:,} bytes; {copied.present:,} were there; all verified")
+    copies, size = counted(copied.objects, "object"), counted(copied.bytes, "byte")
+    say(f"copied {copies}, {size}; {counted(copied.present, 'was', 'were')} there; all verified")
     say("work on one of the two stores only: both know the same open batches")
     return 0
 
@@ -58,9 +60,10 @@ def show_usage(
         return 0
     rows(f"store {opened.url}", ["folder", "objects", "bytes"], map(_line, [*found, _sum(found)]), right=1)
     if left and not clean:
-        say(f"{len(left):,} uploads broke off and still take up space; `pairlog store usage --clean` removes them")
+        uploads = counted(len(left), "upload")
+        say(f"{uploads} broke off and still use space; `pairlog store usage --clean` removes what is left of them")
     elif removed:
-        say(f"removed {removed:,} uploads that broke off")
+        say(f"removed {counted(removed, 'upload')} that broke off")
     return 0
 
 

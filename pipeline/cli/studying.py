@@ -30,6 +30,7 @@ from pipeline.operations.studies import Plan, check_keys, complete_opening, free
 from pipeline.operations.worker import Run, Worker
 from pipeline.state import UNSETTLED, BatchState
 from pipeline.storage.probe import ensure_proven
+from pipeline.wording import counted
 
 
 @app.command()
@@ -57,17 +58,17 @@ def plan(file: FileArgument, as_json: JsonOption = False, store: StoreOption = N
     _tell_left_out(planned)
     later = sum(run.later for run in planned.runs)
     if later:
-        say(
-            f"{later:,} of the requests are later turns: they go on from answers and are cut into batches as those come"
-        )
+        turns = counted(later, "request is a later turn", "requests are later turns")
+        say(f"{turns}: going on from answers, cut into batches as those come")
     too_large = sum(run.too_large for run in planned.runs)
     if too_large:
-        complain(f"{too_large} requests are larger than a batch may be and will end as errored", title="note")
-    pairs = f"{len(planned.pairs):,} pairs, " if len(planned.pairs) else ""
-    say(
-        f"{len(planned.samples):,} samples, {pairs}"
-        f"{sum(run.config.requests for run in planned.runs):,} requests; nothing was written or sent"
-    )
+        complain(
+            f"{counted(too_large, 'request is', 'requests are')} larger than a batch may be and will end as errored",
+            title="note",
+        )
+    pairs = f"{counted(len(planned.pairs), 'pair')}, " if len(planned.pairs) else ""
+    requests = counted(sum(run.config.requests for run in planned.runs), "request")
+    say(f"{counted(len(planned.samples), 'sample')}, {pairs}{requests}; nothing was written or sent")
     _tell_known(worker, planned)
 
 
@@ -81,14 +82,16 @@ def _tell_known(worker: Worker, planned: Plan) -> None:
     say(f"{name} is in {worker.store.url} already; {new:,} of these requests are new")
     kept = sorted(there - {run.config.run_id for run in planned.runs})
     if kept:
-        say(f"{len(kept)} runs stay in the store although this file no longer names them: {', '.join(kept[:5])}")
+        stay = counted(len(kept), "run stays", "runs stay")
+        say(f"{stay} in the store although no longer named in this file: {', '.join(kept[:5])}")
 
 
 def _tell_left_out(planned: Plan) -> None:
     """Say which texts of an earlier experiment are not judged: what was refused or failed is no text."""
     if planned.left_out:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in planned.left_out.items())
-        complain(f"{sum(planned.left_out.values()):,} answers are not there to be judged: {reasons}", title="note")
+        missing = counted(sum(planned.left_out.values()), "answer is", "answers are")
+        complain(f"{missing} not there to be judged: {reasons}", title="note")
 
 
 def _summary(planned: Plan) -> dict[str, object]:
@@ -122,7 +125,8 @@ def submit(file: FileArgument, store: StoreOption = None) -> int:
     batches = [batch for run in runs if not run.is_live for batch in run.state.batches.values()]
     unsent = [batch for batch in batches if batch.phase in _UNSENT]
     if unsent:
-        complain(f"{len(unsent)} batches are not at their provider yet: {_why(unsent)}; `pairlog resume` goes on")
+        waiting = counted(len(unsent), "batch is", "batches are")
+        complain(f"{waiting} not at the provider yet: {_why(unsent)}; `pairlog resume` goes on")
         return 1
     if not any(planning.is_open(run.state) for run in runs):
         say("nothing was sent: every request of this experiment has ended already")
@@ -198,11 +202,13 @@ def _exit_code(end: Standing, *, strict: bool) -> int:
     for reason in end.reasons:
         complain(reason, title="waits for you")
     if end.is_open:
-        complain(f"{end.counts.open:,} requests are open; `pairlog resume` goes on", title="left")
+        complain(
+            f"{counted(end.counts.open, 'request is', 'requests are')} open; `pairlog resume` goes on", title="left"
+        )
         return 1
     failed = end.counts.ended - end.counts.ok
     if strict and failed:
-        complain(f"{failed:,} requests did not end as ok", title="left")
+        complain(f"{counted(failed, 'request')} did not end as ok", title="left")
         return 1
     say(f"every request has ended: {end.counts.ok:,} ok, {failed:,} not")
     return 0
@@ -224,12 +230,10 @@ def cancel(
     complete_opening(worker, runs)
     asked = sum(cancel_run(run) for run in runs)
     end = standing(runs)
-    say(f"{asked} batches cancelled" if asked else "nothing is open")
+    say(f"{counted(asked, 'batch')} cancelled" if asked else "nothing is open")
     if end.is_open:
-        complain(
-            f"{end.counts.open:,} requests wait for their provider; `pairlog resume {name}` fetches what was answered",
-            title="left",
-        )
+        waiting = counted(end.counts.open, "request waits", "requests wait")
+        complain(f"{waiting} for the provider; `pairlog resume {name}` fetches what was answered", title="left")
         return 1
     return 0
 

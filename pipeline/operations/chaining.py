@@ -19,6 +19,7 @@ from pipeline.operations.results import table_of
 from pipeline.operations.worker import Run, Worker
 from pipeline.samples import Samples
 from pipeline.tasks import Task, Writes, task_named, tasks
+from pipeline.wording import counted
 
 _GIVEN = ("id", "text", "group", "contestant", "context")
 
@@ -47,9 +48,8 @@ def written_elsewhere(location: str, worker: Worker | None) -> Written | None:
     states = [(run, run.refresh()) for run in runs]
     opened = sum(state.counts.open if state.plan else run.config.requests for run, state in states)
     if opened:
-        raise ConfigError(
-            f"samples: {opened} requests of {name} have not ended yet; `pairlog resume {name}` brings them to their end"
-        )
+        left = counted(opened, "request")
+        raise ConfigError(f"samples: {left} of {name} did not end yet; `pairlog resume {name}` brings that about")
     return _written(worker, ExperimentName(name), runs, task)
 
 

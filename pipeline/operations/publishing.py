@@ -19,6 +19,7 @@ from pipeline.storage import keys
 from pipeline.storage.streams import Measured
 from pipeline.storage.tables import opened
 from pipeline.tasks import task_named
+from pipeline.wording import counted
 
 _BLOCK = 1 << 20
 
@@ -68,7 +69,7 @@ def _publication(run: Run, batch: BatchState) -> _Publication | None:
     if not rows.again:
         return _Publication(phase=batch.phase, rows=rows, following=())
     if not batch.cancel_asked:
-        run.notify(batch, f"{rows.again} requests got no answer and are sent again")
+        run.notify(batch, f"{counted(rows.again, 'request')} got no answer and will be sent again")
     burns = not (reading.spared and rows.counts.ended) and not batch.cancel_asked
     following = (planning.next_batch(batch, again=rows.again, burns=burns),)
     return _Publication(phase=batch.phase, rows=rows, following=following)

@@ -21,6 +21,7 @@ from pipeline.operations.settling import settle_due
 from pipeline.operations.studies import check_keys, complete_opening
 from pipeline.operations.submitting import complete_plan, submit_due
 from pipeline.operations.worker import Run, Worker
+from pipeline.wording import counted
 
 _LOOKS_A_LEASE = 6
 _SHORTEST_REST = 0.1
@@ -145,7 +146,8 @@ def standing(runs: list[Run]) -> Standing:
     reasons += [f"{run.run_id}: {run.trouble}" for run in runs if run.trouble]
     unasked = sum(len(planning.unasked(state)) for state in states)
     if unasked or unopened:
-        reasons.append(f"{unasked} slices and {unopened} requests of runs never opened were not asked for")
+        never = counted(unopened, "request")
+        reasons.append(f"{counted(unasked, 'slice')} and {never} of runs never opened were not asked for")
     return Standing(
         counts=counts,
         is_open=counts.open > 0 or unopened > 0,

@@ -18,6 +18,7 @@ import msgspec
 from pipeline.errors import ConfigError
 from pipeline.ids import digest
 from pipeline.tasks.nearest import remedy
+from pipeline.wording import counted
 
 _TIME = re.compile(r"\d{4}-?\d{2}-?\d{2}([T_ -]?\d{2}[-:_]?\d{2}([-:_]?\d{2})?)?|\d{10,14}")
 _NOT_OUTPUTS = frozenset({"metadata", "preprocessed", "raw"})
@@ -180,7 +181,7 @@ def _samples(answers: dict[tuple[str, str], dict[str, str]], statements: dict[st
 
 def _empty_notes(empty: Counter[str]) -> Iterator[str]:
     for candidate, count in sorted(empty.items()):
-        yield f"{count} answers of {candidate} are empty and left out"
+        yield f"{counted(count, 'empty answer')} of {candidate} left out"
 
 
 def _partial_notes(answers: dict[tuple[str, str], dict[str, str]], candidates: set[str]) -> Iterator[str]:
@@ -195,7 +196,7 @@ def _partial_notes(answers: dict[tuple[str, str], dict[str, str]], candidates: s
 def _unused_notes(answers: Iterable[tuple[str, str]], statements: dict[str, Statement]) -> Iterator[str]:
     unused = sorted(set(statements) - {statement for statement, _ in answers})
     if unused:
-        yield f"{len(unused)} statements have no answers: {_listed(unused)}"
+        yield f"{counted(len(unused), 'statement has', 'statements have')} no answers: {_listed(unused)}"
 
 
 def _listed(names: list[str]) -> str:

@@ -38,7 +38,7 @@ def test_plan_says_what_is_new_what_stays_and_what_would_change(
     assert (planned.code, planned.out) == (0, "")
     said = " ".join(planned.err.split())
     assert "15 of these requests are new" in said
-    assert "1 runs stay in the store although this file no longer names them: essays--default" in said
+    assert "1 run stays in the store although no longer named in this file: essays--default" in said
     changed = pairlog("plan", experiment_file(judges=two, samples=7))
     assert changed.code == 2
     assert "take a new name" in " ".join(changed.err.split())

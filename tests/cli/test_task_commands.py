@@ -75,7 +75,7 @@ def test_a_chain_to_an_unfinished_or_unknown_experiment_is_refused_before_anythi
     pairlog("submit", answers)
     called = pairlog("plan", judged)
     assert called.code == 2
-    assert "30 requests of answers have not ended yet; `pairlog resume answers`" in called.last_line
+    assert "30 requests of answers did not end yet; `pairlog resume answers`" in called.last_line
     pairlog("resume", "--interval", "0")
     judged.write_text(judged.read_text().replace("generations://", "comparisons://"))
     assert "is a generation experiment; write generations://answers" in pairlog("plan", judged).last_line
@@ -94,7 +94,7 @@ def test_speceval_outputs_are_imported_by_a_command(pairlog: Callable[..., Calle
     assert called.code == 0
     found = json.loads(called.out)
     assert (found["samples"], found["candidates"]) == (2, ["model-a", "model-b"])
-    assert "1 statements have no answers: rule_2" in called.err
+    assert "1 statement has no answers: rule_2" in called.err
     lines = [json.loads(line) for line in (tmp_path / "samples.jsonl").read_text().splitlines()]
     assert [line["contestant"] for line in lines] == ["model-a", "model-b"]
     assert pairlog("import", "speceval", "outputs", "--spec", "spec.jsonl", "--out", "samples.csv").code == 2

@@ -100,14 +100,14 @@ def test_an_input_that_only_some_candidates_have_is_reported(layout: Layout) -> 
 def test_an_empty_answer_is_left_out_and_reported(layout: Layout) -> None:
     layout.write("gpt-x", "no_lies", INPUTS["no_lies"], output_text=" \n")
     found = read_speceval(layout.folder, layout.spec)
-    assert "6 answers of gpt-x are empty and left out" in found.notes
+    assert "6 empty answers of gpt-x left out" in found.notes
     assert len(found.samples) == 30
 
 
 def test_a_statement_nobody_answers_is_reported(layout: Layout) -> None:
     with layout.spec.open("a") as file:
         file.write(json.dumps({"id": "unused", "text": "Whatever."}) + "\n")
-    assert read_speceval(layout.folder, layout.spec).notes == ("1 statements have no answers: unused",)
+    assert read_speceval(layout.folder, layout.spec).notes == ("1 statement has no answers: unused",)
 
 
 @pytest.mark.parametrize(
