@@ -60,7 +60,10 @@ def compressed(chunks: Iterable[bytes], *, repetitive: bool = False) -> Iterator
 
 
 def decompressed(file: BinaryIO, *, key: str) -> Iterator[bytes]:
-    """Yield the bytes of a zstd stream in blocks; raises CorruptObjectError if it is damaged or cut short."""
+    """Yield the bytes of a zstd stream in blocks; raises CorruptObjectError if it is damaged, cut short or added to.
+
+    `compressed` writes one frame: whatever stands behind it is not ours, be it a frame that would be passed over.
+    """
     decompressor = zstd.ZstdDecompressor()
     try:
         while not decompressor.eof:
@@ -69,6 +72,8 @@ def decompressed(file: BinaryIO, *, key: str) -> Iterator[bytes]:
                 raise CorruptObjectError(f"{key} is cut short; restore it from a backup")
             if plain := decompressor.decompress(block, max_length=_BLOCK):
                 yield plain
+        if decompressor.unused_data or file.read(1):
+            raise CorruptObjectError(f"{key} goes on behind its end; restore it from a backup")
     except zstd.ZstdError as error:
         raise CorruptObjectError(f"{key} does not decompress; restore it from a backup ({error})") from error
 

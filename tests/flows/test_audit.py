@@ -1,5 +1,6 @@
 """The audit: clean on a clean store, and exact about what was damaged."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,13 @@ from pipeline.operations.worker import Worker
 from pipeline.simulator import Simulator
 from tests.flows.studies import finished, problems
 
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
 WorkerFor = Callable[[Simulator], Worker]
+SKIPPED = (0x184D2A50).to_bytes(4, "little") + (3).to_bytes(4, "little") + b"abc"  # a frame that zstd passes over
 
 
 @pytest.fixture
@@ -44,6 +51,18 @@ def test_one_flipped_byte_anywhere_is_found_and_its_object_named(
             assert any(name in problem for problem in found), (path, at, found)
         path.write_bytes(body)
     assert problems(study()) == []
+
+
+@pytest.mark.parametrize("folder", ["log", "experiments", "samples", "pairs", "requests", "outputs", "comparisons"])
+@pytest.mark.parametrize("behind", [b"x", zstd.compress(b"{}\n"), zstd.compress(b""), SKIPPED])
+def test_what_was_written_behind_an_object_is_found_and_the_object_named(
+    study: Callable[[], Worker], tmp_path: Path, folder: str, behind: bytes
+) -> None:
+    path = _objects(tmp_path, folder)[0]
+    path.chmod(0o600)
+    path.write_bytes(path.read_bytes() + behind)
+    name = path.parent.name if folder in {"log", "samples", "experiments"} else path.name
+    assert any(name in problem for problem in problems(study()))
 
 
 @pytest.mark.parametrize("folder", ["log", "samples", "pairs", "requests", "outputs", "comparisons"])
