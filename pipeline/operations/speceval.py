@@ -116,10 +116,19 @@ def read_statements(spec: Path) -> dict[str, Statement]:
 def _files(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise ConfigError(f"{folder} is no folder; give the one that holds a folder for each candidate")
-    found = sorted(path for path in folder.rglob("*.json") if not _NOT_OUTPUTS & {*path.relative_to(folder).parts[:-1]})
+    inside = (path for path in folder.rglob("*") if not _NOT_OUTPUTS & {*path.relative_to(folder).parts[:-1]})
+    found = sorted(path for path in inside if _is_wanted(path))
     if not found:
         raise ConfigError(f"{folder} holds no .json file; give the folder that holds a folder for each candidate")
     return found
+
+
+def _is_wanted(path: Path) -> bool:
+    """Say whether the path is a file of outputs; a link may lead to anything, and one to a folder is not followed."""
+    is_output = path.suffix == ".json"
+    if path.is_symlink() and (is_output or path.is_dir()):
+        raise ConfigError(f"{path} is a symbolic link; put what it leads to in its place")
+    return is_output
 
 
 def _statement_of(path: Path, statements: dict[str, Statement]) -> str:

@@ -166,3 +166,18 @@ def test_imported_answers_are_ranked_by_statement_though_statements_span_batches
 
 def _plain(sample: Any) -> dict[str, Any]:
     return {name: getattr(sample, name) for name in sample.__struct_fields__}
+
+
+@pytest.mark.parametrize("what", ["be_kind.json", "results", "missing.json"])
+def test_a_symbolic_link_among_the_outputs_is_refused_by_name(layout: Layout, tmp_path: Path, what: str) -> None:
+    outside = tmp_path / "outside" / what
+    if what == "results":
+        outside.mkdir(parents=True)
+    elif what == "be_kind.json":
+        outside.parent.mkdir()
+        outside.write_text("[]")
+    link = layout.folder / "linked" / what
+    link.parent.mkdir()
+    link.symlink_to(outside)
+    with pytest.raises(ConfigError, match=f"linked/{what} is a symbolic link; "):
+        read_speceval(layout.folder, layout.spec)
