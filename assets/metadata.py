@@ -1,5 +1,6 @@
 """What people look at: summaries of `pipeline` as Dagster's metadata values. Nothing here decides anything."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
@@ -15,6 +16,9 @@ OWNERS = ["team:pairlog"]
 
 Metadata = dict[str, dg.MetadataValue]
 
+_LIVE = re.compile(r"[\\`*_~\[\]!|]")
+_BEGINNING = re.compile(r"^([0-9]*)([-+#>=.)])")  # of a heading, a quotation or a list
+
 
 def column_schema(schema: pa.Schema) -> dg.TableSchema:
     """Return the columns of a table as Dagster shows them."""
@@ -29,13 +33,23 @@ def column_schema(schema: pa.Schema) -> dg.TableSchema:
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a Markdown table; what a cell holds cannot break it."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(_cell(cell) for cell in line)} |" for line in lines)
+    heading, *lines = (f"| {' | '.join(map(_cell, line))} |" for line in (head, *rows))
+    return "\n".join((heading, f"|{' --- |' * len(head)}", *lines))
+
+
+def markdown_list(lines: Iterable[str]) -> str:
+    """Return a Markdown list of the lines, or the word that there are none."""
+    shown = (_BEGINNING.sub(r"\1\\\2", _escaped(line)) for line in lines)
+    return "\n".join(f"- {line}" for line in shown) or "nothing"
 
 
 def _cell(value: object) -> str:
-    text = "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\r", " ").replace("\n", " ")
+    return _escaped("" if value is None else f"{value:,}" if isinstance(value, int) else str(value))
+
+
+def _escaped(text: str) -> str:
+    """Return the text as Markdown shows it: what judges and contestants say becomes no link, image or markup."""
+    return _LIVE.sub(r"\\\g<0>", " ".join(text.split())).replace("&", "&amp;").replace("<", "&lt;")
 
 
 def preview(table: pa.Table, *, longest: int = 120) -> dg.MetadataValue:

@@ -86,7 +86,7 @@ def _about_ranking(ranking: Ranking) -> metadata.Metadata:
         "reliability": dg.MetadataValue.float(round(ranking.reliability or 0.0, 3)),
         "ranking": dg.MetadataValue.md(metadata.markdown_table(head, rows)),
         "picture": dg.MetadataValue.md(f"![ranking with intervals](data:image/svg+xml;base64,{picture})"),
-        "to know": dg.MetadataValue.md("\n".join(f"- {each}" for each in ranking.warnings) or "nothing"),
+        "to know": dg.MetadataValue.md(metadata.markdown_list(ranking.warnings)),
     }
 
 
@@ -145,7 +145,7 @@ def _about_judges(found: Diagnostics) -> metadata.Metadata:
     head = ["judge", "template", "rows", "ok", "kept its winner", "bias to the first place", "p"]
     return {
         "judges": dg.MetadataValue.md(metadata.markdown_table(head, rows)),
-        "to know": dg.MetadataValue.md("\n".join(f"- {each}" for each in found.warnings) or "nothing"),
+        "to know": dg.MetadataValue.md(metadata.markdown_list(found.warnings)),
     }
 
 
