@@ -4,6 +4,7 @@ No identifier is ever parsed to learn what it stands for; the log and the tables
 look for it; what is found there is compared with the whole of it.)
 """
 
+import binascii
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
@@ -107,10 +108,17 @@ class RequestIds:
 
     def of(self, positions: NDArray[np.int64], names: Digests) -> list[RequestId]:
         """Return the ids of the requests at these positions, about what has these digests (pairs, samples, turns)."""
+        return _hex(self._rows(positions, names))
+
+    def encoded(self, positions: NDArray[np.int64], names: Digests) -> NDArray[np.bytes_]:
+        """Return the same ids as they stand in a request's line."""
+        return np.frombuffer(binascii.hexlify(self._rows(positions, names).data), f"S{REQUEST_ID_LENGTH}")
+
+    def _rows(self, positions: NDArray[np.int64], names: Digests) -> NDArray[np.uint8]:
         rows = np.empty((len(positions), REQUEST_ID_LENGTH // 2), np.uint8)
         rows[:, :_DIGEST] = _bytes(mixed(names + self._run))[:, :_DIGEST]
         rows[:, _DIGEST:] = positions.astype(">u4").view(np.uint8).reshape(-1, 4)
-        return _hex(rows)
+        return rows
 
 
 def _bytes(digests: Digests) -> NDArray[np.uint8]:

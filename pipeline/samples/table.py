@@ -5,6 +5,7 @@ Reading files is done in `storage.sources`; making pairs of samples in `pairing`
 
 import hashlib
 import io
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -17,6 +18,8 @@ from pipeline.errors import ConfigError, CorruptObjectError
 from pipeline.ids import Digest, SampleId
 from pipeline.samples.checks import COLUMNS, checked
 from pipeline.samples.content import column_digest
+
+_TEXTS_AT_ONCE = 64
 
 
 class Samples(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +66,12 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
 
     def texts(self) -> list[str]:
         """Return every text, in order."""
-        return self._strings("text", otherwise="text")
+        return list(self.each_text())
+
+    def each_text(self) -> Iterator[str]:
+        """Yield every text, in order, without having more than some of them in memory as strings."""
+        for batch in self.table.select(["text"]).to_batches(max_chunksize=_TEXTS_AT_ONCE):
+            yield from batch.column("text").to_pylist()
 
     def groups(self) -> list[str | None]:
         """Return every sample's group, None where it has none."""

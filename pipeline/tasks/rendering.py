@@ -11,19 +11,22 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.domain import QUESTION, Criterion, Frame, Message, RunConfig, gap
+from pipeline.domain import QUESTION, Criterion, Frame, Limits, Message, RunConfig, gap
 from pipeline.errors import ConfigError
-from pipeline.ids import REQUEST_ID_LENGTH, PairIds, Places, RequestId, RequestIds, SampleId, name_digests
+from pipeline.ids import REQUEST_ID_LENGTH, Digests, PairIds, Places, RequestId, RequestIds, SampleId, name_digests
 from pipeline.pairing import Pairs, reverse_subset
+from pipeline.planning import cut
 from pipeline.samples import Samples
 from pipeline.tasks import task_named
 from pipeline.tasks.templates import CompiledTemplate, Slot
 from pipeline.tasks.traits import criterion_of
 
 Positions = NDArray[np.int64]
+Pieces = NDArray[np.object_]  # of bytes: numpy moves references about faster than a loop does
 
 SYSTEM = Message(role="system", text=gap("system"))
-_LINES_A_BLOCK = 128
+_LINES_AT_ONCE = 8192
+_BLOCK = Limits(max_requests=_LINES_AT_ONCE, max_bytes=1 << 20)  # small enough for the processor's cache
 _ALL = slice(None)
 
 
@@ -32,7 +35,7 @@ class Material(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     pairs: Pairs
     ids: list[SampleId]
-    escaped: list[bytes]
+    escaped: Pieces
     contestants: list[str]
     groups: list[str | None]
     contexts: list[str | None]
@@ -46,7 +49,7 @@ class Material(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return cls(
             pairs=pairs,
             ids=samples.ids(),
-            escaped=[escape(text) for text in samples.texts()],
+            escaped=np.fromiter(map(escape, samples.each_text()), object, len(samples)),
             contestants=samples.contestants(),
             groups=samples.groups(),
             contexts=samples.contexts(),
@@ -122,6 +125,13 @@ class _Words(msgspec.Struct, frozen=True, kw_only=True):
         return sum(map(len, self.texts)) + REQUEST_ID_LENGTH * self.order.count(0)
 
 
+class _Wording(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """The words of every kind of line, and for each sample the kind of a line in which it stands first."""
+
+    words: list[_Words]
+    kinds: Positions
+
+
 class Renderer:
     """Requests about pairs or single samples: `sides` are the samples of each request, in the order they are shown."""
 
@@ -133,11 +143,13 @@ class Renderer:
             self.sides = _sides(config, material.pairs)
         self._pair_ids = PairIds(material.ids) if is_pair else None
         self._request_ids = RequestIds(config.digest())
-        words = _words(config, material, frames)
-        self._texts = list(zip(*(each.texts for each in words), strict=True))
-        self._order = words[0].order if words else ()
-        self._constant = np.array([each.size for each in words], np.int64)
-        self._lengths = np.array([len(text) for text in material.escaped], np.int64)
+        wording = _wording(config, material, frames)
+        self._kinds = wording.kinds
+        self._order = wording.words[0].order if wording.words else ()
+        width = len(self._order) + 1
+        self._texts = np.array([each.texts for each in wording.words], object).reshape(-1, width)
+        self._constant = np.array([each.size for each in wording.words], np.int64)
+        self._lengths = np.fromiter(map(len, material.escaped), np.int64, len(material.ids))
 
     def __len__(self) -> int:
         return len(self.sides[0])
@@ -151,10 +163,14 @@ class Renderer:
 
     def request_ids(self, positions: Positions) -> list[RequestId]:
         """Return the ids of the requests at these positions."""
+        return self._request_ids.of(positions, self._digests(positions))
+
+    def _digests(self, positions: Positions) -> Digests:
+        """Return what stands for the names at these positions in their requests' ids."""
         if self._pair_ids is None:
-            return self._request_ids.of(positions, name_digests(self.names(positions)))
+            return name_digests(self.names(positions))
         first, second = self.sides
-        return self._request_ids.of(positions, self._pair_ids.digests(first[positions], second[positions]))
+        return self._pair_ids.digests(first[positions], second[positions])
 
     @property
     def asked_at_once(self) -> int:
@@ -168,36 +184,36 @@ class Renderer:
     def sizes(self, positions: Positions | slice = _ALL) -> Positions:
         """Return how many bytes the lines at these positions have, their newlines included."""
         sides = [side[positions] for side in self.sides]
-        return self._constant[sides[0]] + sum(self._lengths[side] for side in sides)
+        return self._constant[self._kinds[sides[0]]] + sum(self._lengths[side] for side in sides)
 
     def blocks(self, positions: Positions) -> Iterator[bytes]:
         """Yield the lines of the requests at these positions, many lines a block."""
-        for start in range(0, len(positions), _LINES_A_BLOCK):
-            yield b"".join(self._pieces(positions[start : start + _LINES_A_BLOCK]))
+        for start in range(0, len(positions), _LINES_AT_ONCE):
+            some = positions[start : start + _LINES_AT_ONCE]
+            lines = self._lines(some)
+            for block in cut(self.sizes(some), _BLOCK):
+                yield b"".join(lines[block.start : block.start + block.requests].ravel().tolist())
 
     def line(self, position: int) -> bytes:
         """Return one request's line without its newline."""
-        return b"".join(self._pieces(np.array([position]))).removesuffix(b"\n")
+        return b"".join(self._lines(np.array([position])).ravel().tolist()).removesuffix(b"\n")
 
-    def _pieces(self, positions: Positions) -> list[bytes]:
-        """Return what the lines are joined from: by column, each put where it stands in every line."""
-        sides = [side[positions].tolist() for side in self.sides]
-        first, escaped = sides[0], self._material.escaped
+    def _lines(self, positions: Positions) -> Pieces:
+        """Return a row of pieces for each line: constant bytes, and between them request id and samples."""
+        sides = [side[positions] for side in self.sides]
         values = (
-            [request_id.encode() for request_id in self.request_ids(positions)],
-            *([escaped[sample] for sample in side] for side in sides),
+            self._request_ids.encoded(positions, self._digests(positions)),
+            *(self._material.escaped[side] for side in sides),
         )
-        width = len(self._texts) + len(self._order)
-        pieces = [b""] * (width * len(first))
-        for place, texts in enumerate(self._texts):
-            pieces[2 * place :: width] = [texts[sample] for sample in first]
+        lines = np.empty((len(positions), 2 * len(self._order) + 1), object)
+        lines[:, ::2] = self._texts[self._kinds[sides[0]]]
         for place, value in enumerate(self._order):
-            pieces[2 * place + 1 :: width] = values[value]
-        return pieces
+            lines[:, 2 * place + 1] = values[value]
+        return lines
 
 
-def _words(config: RunConfig, material: Material, frames: Frames) -> list[_Words]:
-    """Return for each sample the constant bytes of a line in which it stands first.
+def _wording(config: RunConfig, material: Material, frames: Frames) -> _Wording:
+    """Return the constant bytes of the lines, of one kind for each heading that some sample has.
 
     Who is to answer a prompt is told its context by the system, who is to judge reads it in the question.
     """
@@ -205,16 +221,17 @@ def _words(config: RunConfig, material: Material, frames: Frames) -> list[_Words
     template, plain = task.compiled(config), frames(QUESTION)
     instructed = frames((SYSTEM, *QUESTION)) if task.SUBJECT == "prompt" and any(material.contexts) else plain
     headings = list(zip(material.contexts, material.criteria, strict=True))
-    made = {
-        (context, own): _joined(
+    kinds = {heading: kind for kind, heading in enumerate(dict.fromkeys(headings))}
+    words = [
+        _joined(
             plain if context is None else instructed,
             template,
             context=context,
             criterion=criterion_of(own, config.criterion),
         )
-        for context, own in dict.fromkeys(headings)
-    }
-    return [made[heading] for heading in headings]
+        for context, own in kinds
+    ]
+    return _Wording(words=words, kinds=np.fromiter(map(kinds.__getitem__, headings), np.int64, len(headings)))
 
 
 def _sides(config: RunConfig, pairs: Pairs) -> tuple[Places, Places]:

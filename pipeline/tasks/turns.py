@@ -88,7 +88,8 @@ class TurnRenderer:
         return self._turns[sample][turn - 1] if turn else msgspec.json.decode(b'"%b"' % self._opening(sample), type=str)
 
     def _opening(self, sample: int) -> bytes:
-        return self._before + self._material.escaped[sample] + self._after
+        text: bytes = self._material.escaped[sample]
+        return self._before + text + self._after
 
     def following(self, start: int, stop: int) -> range:
         """Return the positions of the next turn of the conversations from `start` to `stop`, all of one turn."""
