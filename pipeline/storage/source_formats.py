@@ -13,12 +13,13 @@ import pyarrow.parquet as pq
 from pipeline.errors import ConfigError
 from pipeline.samples import COLUMNS
 from pipeline.samples.checks import NAMES
-from pipeline.samples.content import Chunk, lengths
+from pipeline.samples.content import Chunk, Column, lengths
 
 csv.field_size_limit(2**31 - 1)  # the default of 128 KiB is shorter than an essay may be
 
 _BOM = b"\xef\xbb\xbf"
 _ROWS_AT_ONCE = 2**16
+_STRINGS_AT_ONCE = 2**9  # Arrow holds a text in half the room that Python needs, and in a quarter while it is copied
 _MOST_COLUMNS = 1000
 _STEEPEST = 1000  # decoded bytes for each stored byte
 _HARMLESS = 2**28  # below this many bytes no ratio matters
@@ -95,7 +96,7 @@ def _lines(file: BinaryIO, source: str, budget: Budget) -> Iterator[str]:
 def _batches(rows: _Rows, width: int, source: str) -> Iterator[list[Chunk]]:
     """Yield the columns of some rows at a time."""
     whole = _whole_rows(rows, width, source)
-    while kept := list(islice(whole, _ROWS_AT_ONCE)):
+    while kept := list(islice(whole, _STRINGS_AT_ONCE)):
         yield _transposed(kept, width)
 
 
@@ -115,7 +116,7 @@ def _transposed(rows: list[list[str]], width: int) -> list[Chunk]:
 
 def read_jsonl(file: BinaryIO, source: str, budget: Budget) -> pa.Table:
     """Return one row for each line that is not blank; a key that a line lacks is null there."""
-    columns: dict[str, list[object]] = {}
+    columns: dict[str, _Values] = {}
     count = 0
     for number, line in enumerate(file, 1):
         budget.take(len(line))
@@ -123,16 +124,39 @@ def read_jsonl(file: BinaryIO, source: str, budget: Budget) -> pa.Table:
         if not bare:
             continue
         for name, value in _object(bare, f"{source}, line {number}").items():
-            if name not in columns:
-                columns[name] = [None] * count
-            columns[name].append(value)
+            columns.setdefault(name, _Values(name)).put(value, row=count)
         if len(columns) > _MOST_COLUMNS:
             raise ConfigError(f"{source}, line {number}: more than {_MOST_COLUMNS} different keys; use fewer")
         count += 1
-        for values in columns.values():
-            if len(values) < count:
-                values.append(None)
-    return pa.table({name: _inferred(name, values, source) for name, values in columns.items()})
+    return pa.table({name: values.column(count, source) for name, values in columns.items()})
+
+
+class _Values:
+    """The values of one key as they come; those of a known column are handed over to Arrow some at a time."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._chunks: list[Chunk] = []
+        self._chunked = 0
+        self._values: list[object] = []
+
+    def put(self, value: object, *, row: int) -> None:
+        """Take the value of this row; rows that were left out have none."""
+        self._fill(row)
+        self._values.append(value)
+        if self._name in COLUMNS and len(self._values) >= _STRINGS_AT_ONCE:
+            self._chunks.append(pa.array(self._values, pa.large_string()))
+            self._chunked += len(self._values)
+            self._values.clear()
+
+    def column(self, rows: int, source: str) -> Column:
+        """Return the column, which has so many rows."""
+        self._fill(rows)
+        last = _inferred(self._name, self._values, source)
+        return pa.chunked_array([*self._chunks, last], last.type)
+
+    def _fill(self, rows: int) -> None:
+        self._values += [None] * (rows - self._chunked - len(self._values))
 
 
 def _object(line: bytes, where: str) -> dict[str, object]:
