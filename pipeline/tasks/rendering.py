@@ -148,8 +148,9 @@ class Renderer:
         self._order = wording.words[0].order if wording.words else ()
         width = len(self._order) + 1
         self._texts = np.array([each.texts for each in wording.words], object).reshape(-1, width)
-        self._constant = np.array([each.size for each in wording.words], np.int64)
-        self._lengths = np.fromiter(map(len, material.escaped), np.int64, len(material.ids))
+        lengths = np.fromiter(map(len, material.escaped), np.int64, len(material.ids))
+        constant = np.array([each.size for each in wording.words], np.int64)
+        self._sizes = (lengths + constant[self._kinds], lengths)
 
     def __len__(self) -> int:
         return len(self.sides[0])
@@ -183,8 +184,8 @@ class Renderer:
 
     def sizes(self, positions: Positions | slice = _ALL) -> Positions:
         """Return how many bytes the lines at these positions have, their newlines included."""
-        sides = [side[positions] for side in self.sides]
-        return self._constant[self._kinds[sides[0]]] + sum(self._lengths[side] for side in sides)
+        first, *second = (sizes[side[positions]] for sizes, side in zip(self._sizes, self.sides, strict=False))
+        return sum(second, start=first)
 
     def blocks(self, positions: Positions) -> Iterator[bytes]:
         """Yield the lines of the requests at these positions, many lines a block."""
