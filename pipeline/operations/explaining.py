@@ -7,7 +7,7 @@ import numpy as np
 from pipeline.errors import ConfigError
 from pipeline.ids import hinted_position
 from pipeline.operations.subjects import strings, subjects_of
-from pipeline.operations.worker import Run, Worker
+from pipeline.operations.worker import Run, Worker, spoken
 from pipeline.state import BatchState
 from pipeline.storage.streams import decompressed, lines
 from pipeline.storage.tables import stream
@@ -37,7 +37,7 @@ def _position(run: Run, request_id: str) -> int | None:
 def _explained(run: Run, request_id: str, position: int) -> Explanation:
     batch = _last_batch(run, position)
     answered = list(task_named(run.config.task).columns([]))
-    row = next(_rows(run, request_id, ["status", "reason", *answered]), {})
+    row = next(_rows(run, request_id, ["status", "reason", "content", "thoughts", *answered]), {})
     part, number, raw = _raw(run, batch, request_id) if batch else (None, None, None)
     return {
         "request_id": request_id,
@@ -50,6 +50,9 @@ def _explained(run: Run, request_id: str, position: int) -> Explanation:
         "status": row.get("status") or "open",
         **{name: row.get(name) for name in answered},
         "reason": row.get("reason"),
+        "messages": spoken(run, position),
+        "thoughts": row.get("thoughts"),
+        "content": row.get("content"),
         "requests_object": batch.input.key if batch and batch.input else None,
         "output_object": part,
         "output_line": number,

@@ -32,13 +32,14 @@ from pipeline.storage.log import RunLog
 from pipeline.storage.tables import stream
 from pipeline.tasks import task_named
 from pipeline.tasks.lookup import Lookup
-from pipeline.tasks.rendering import Material, Renderer, Requests
+from pipeline.tasks.rendering import Frames, Material, Renderer, Requests
 from pipeline.tasks.turns import Answers, TurnRenderer
 
 Positions = NDArray[np.int64]
 
 LIVE_LIMITS = Limits(max_requests=10_000, max_bytes=100_000_000)
 _experiments = msgspec.json.Decoder(Experiment)
+_messages = msgspec.json.Decoder(list[Message])
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
@@ -271,9 +272,9 @@ def _nothing_heard(positions: Positions) -> list[str | None]:
 
 def renderer(config: RunConfig, material: Material, answers: Answers = _nothing_heard) -> Requests:
     """Return the requests of a run; `answers` is what was answered at positions that later requests go on from."""
-    judge, task = config.judge, task_named(config.task)
+    judge = config.judge
     module = providers.module(judge.provider)
-    schema = task.json_schema(config) if judge.answer == "json" else None
+    schema = task_named(config.task).json_schema(config) if judge.answer == "json" else None
 
     @cache
     def frames(messages: tuple[Message, ...]) -> Frame:
@@ -281,7 +282,17 @@ def renderer(config: RunConfig, material: Material, answers: Answers = _nothing_
             return _named(module.live_frame(judge, schema=schema, messages=messages))
         return module.frame(judge, schema=schema, messages=messages)
 
-    if task.SUBJECT == "turn":
+    return _renderer(config, material, frames, answers)
+
+
+def spoken(run: Run, position: int) -> list[Message]:
+    """Return what is said to the model at a position, as texts; nothing if it cannot be asked yet."""
+    line = _renderer(run.config, run.material, Frame.of, run.answers).line(position)
+    return _messages.decode(line) if line else []
+
+
+def _renderer(config: RunConfig, material: Material, frames: Frames, answers: Answers) -> Requests:
+    if task_named(config.task).SUBJECT == "turn":
         return TurnRenderer(config, material, frames, answers)
     return Renderer(config, material, frames)
 
