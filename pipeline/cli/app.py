@@ -87,13 +87,18 @@ def close_workers() -> None:
     _workers.close()
 
 
+def named(worker: Worker) -> str:
+    """Return where the worker's store is and how to name another one, for whoever finds nothing in it."""
+    return f"{worker.store.url} (--store or PAIRLOG_STORE names another store)"
+
+
 def chosen(worker: Worker, names: list[str] | None) -> list[ExperimentName]:
     """Return the experiments that were named, or all; raises ConfigError for one that is not there."""
     known = worker.experiment_names()
     for name in names or []:
         if name not in known:
             there = f"it holds {', '.join(known)}" if known else "it holds none"
-            raise ConfigError(f"there is no experiment {name!r} in {worker.store.url}; {there}")
+            raise ConfigError(f"there is no experiment {name!r} in {named(worker)}; {there}")
     return [ExperimentName(name) for name in names] if names else known
 
 

@@ -1,6 +1,7 @@
 """The bundled example: a simulator on loopback, the whole path, and the order found beside the true one."""
 
 import csv
+import sys
 from pathlib import Path
 
 import pipeline
@@ -39,7 +40,14 @@ def show_demo(store: str, *, clock: Clock) -> int:
             code = finish(worker, submitted(worker, str(folder / "essays.yaml")), interval=0.1)
             _show_order(worker, [sample_id for _, _, sample_id in sorted(truth, key=lambda each: -each[1])])
     say(f"read the rows with any Parquet reader: {worker.store.url}/comparisons/**/*.parquet")
+    say(f"or go on here:\n  {_command()} rank {_NAME} --store {store}")
+    say(f"  {_command()} report {_NAME} --store {store} --out {_NAME}.html")
     return code
+
+
+def _command() -> str:
+    """Return what was typed to come here: the command need not be on the path."""
+    return sys.argv[0] if Path(sys.argv[0]).name == "pairlog" else "pairlog"
 
 
 def _truth(path: Path) -> list[tuple[str, float, str]]:

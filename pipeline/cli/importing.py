@@ -7,7 +7,7 @@ import msgspec
 import typer
 
 from pipeline.cli.app import JsonOption, app
-from pipeline.cli.screen import complain, print_json, say
+from pipeline.cli.screen import complain, place, print_json, say
 from pipeline.errors import ConfigError
 from pipeline.operations.speceval import read_speceval
 from pipeline.wording import counted
@@ -32,7 +32,9 @@ def speceval(
     if out.suffix != ".jsonl":
         raise ConfigError(f"--out {out}: samples are written as JSON lines; let the name end in .jsonl")
     found = read_speceval(folder, spec)
+    where = place(out)
     try:
+        out.parent.mkdir(parents=True, exist_ok=True)
         out.write_bytes(msgspec.json.Encoder().encode_lines(found.samples))
     except OSError as error:
         raise ConfigError(f"--out {out}: cannot be written ({error.strerror})") from error
@@ -41,5 +43,5 @@ def speceval(
     if as_json:
         print_json({"samples": len(found.samples), "candidates": found.candidates, "notes": found.notes})
     answers, candidates = counted(len(found.samples), "answer"), counted(len(found.candidates), "candidate")
-    say(f"{answers} of {candidates} in {out}: {', '.join(found.candidates)}")
+    say(f"{answers} of {candidates} in {where}: {', '.join(found.candidates)}")
     return 0

@@ -10,7 +10,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from pipeline.cli.app import chosen, worker_on
-from pipeline.cli.screen import complain, headline, print_json, rows, say
+from pipeline.cli.screen import complain, headline, place, print_json, rows, say
 from pipeline.domain import Counts
 from pipeline.errors import ConfigError
 from pipeline.operations import answers, summaries
@@ -109,11 +109,13 @@ def write_report(question: Question, *, out: Path) -> int:
 
 def _keep(page: str, out: Path, ranking: Ranking | Unrankable | None) -> int:
     """Write the page, say what it lacks, and return the exit code."""
+    where = place(out)
     try:
+        out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(page, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"--out {out}: cannot be written ({error.strerror})") from error
-    say(f"open {out} in any browser")
+    say(f"open {where} in any browser")
     if isinstance(ranking, Unrankable):
         complain(ranking.reason, title="no ranking")
         return 1
@@ -178,7 +180,9 @@ def _document(ranked: Ranked, found: Ranking) -> dict[str, object]:
 
 
 def _write(out: Path, ranked: Ranked, found: Ranking) -> None:
+    where = place(out)
     try:
+        out.parent.mkdir(parents=True, exist_ok=True)
         if out.suffix == ".parquet":
             pyarrow.parquet.write_table(ranked.table, out)
         elif out.suffix == ".csv":
@@ -189,7 +193,7 @@ def _write(out: Path, ranked: Ranked, found: Ranking) -> None:
             raise ConfigError(f"--out {out}: the ending says the format; use .parquet, .csv or .json")
     except OSError as error:
         raise ConfigError(f"--out {out}: cannot be written ({error.strerror})") from error
-    say(f"{counted(len(found.standings), 'contestant')} in {out}")
+    say(f"{counted(len(found.standings), 'contestant')} in {where}")
 
 
 def _say_if_open(counts: Counts) -> None:

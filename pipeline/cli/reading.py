@@ -8,9 +8,10 @@ from typing import Annotated
 import msgspec
 import typer
 
-from pipeline.cli.app import JsonOption, NamesArgument, StoreOption, app, chosen, worker_on
-from pipeline.cli.screen import complain, people, print_json, safe, say, show_status
+from pipeline.cli.app import JsonOption, NamesArgument, StoreOption, app, chosen, named, worker_on
+from pipeline.cli.screen import complain, place, print_json, safe, say, section, show_status
 from pipeline.clock import SystemClock
+from pipeline.domain import Message
 from pipeline.errors import ConfigError
 from pipeline.events import AnyEvent, Commit
 from pipeline.operations.auditing import audit as audit_store
@@ -30,14 +31,17 @@ def status(
     store: StoreOption = None,
 ) -> None:
     """Show the conservation table per experiment, run and batch."""
-    worker = worker_on(store)
-    found = store_status(worker, chosen(worker, names), as_of=_moment(as_of))
+    worker, moment = worker_on(store), _moment(as_of)
+    found = store_status(worker, chosen(worker, names), as_of=moment)
     if as_json:
         print_json(found)
     elif found.experiments:
-        show_status(found.experiments)
+        show_status(each for each in found.experiments if each.runs)
+        for each in found.experiments:
+            if not each.runs:
+                say(f"{each.name} was not planned yet at {moment}")
     else:
-        say(f"there are no experiments in {worker.store.url}")
+        say(f"there are no experiments in {named(worker)}")
 
 
 def _moment(text: str | None) -> datetime | None:
@@ -117,8 +121,9 @@ def results(
     """Write the merged rows of an experiment to one file."""
     worker = worker_on(store)
     (experiment,) = chosen(worker, [name])
+    where = place(out)
     written = export(worker, experiment, out=out, with_samples=with_samples)
-    say(f"{counted(written, 'row')} in {out}")
+    say(f"{counted(written, 'row')} in {where}")
 
 
 @app.command()
@@ -165,6 +170,14 @@ def explain(
     if as_json:
         print_json(found)
         return
-    for name, value in msgspec.to_builtins(found).items():
-        people.print(f"[bold]{name}[/bold]")
-        say("  " + str(value if value is not None else "–").replace("\n", "\n  "))
+    messages, thoughts, content, raw = (found.pop(name) for name in ("messages", "thoughts", "content", "raw_output"))
+    del found["raw_request"]
+    width = max(map(len, found))
+    for name, value in found.items():
+        say(f"{name:<{width}}  {'–' if value is None else value}")
+    for message in msgspec.convert(messages, list[Message]):
+        section(message.role if message.role != "user" else "prompt", message.text)
+    for heading, text in (("thoughts", thoughts), ("answer", content), ("raw line of the output", raw)):
+        if text:
+            section(heading, str(text))
+    say("--json has the raw line of the request too")

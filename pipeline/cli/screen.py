@@ -2,8 +2,9 @@
 
 import re
 import sys
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import msgspec
 from rich.console import Console
@@ -12,11 +13,19 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.domain import STATUSES
+from pipeline.ids import RunId
 from pipeline.operations.reporting import ExperimentStatus, RunStatus
 from pipeline.operations.resuming import Standing
 from pipeline.operations.worker import Notice
+from pipeline.wording import counted
 
 people = Console(stderr=True, highlight=False, soft_wrap=True)
+_WHERE = {
+    "submitted": "at the provider", "running": "at the provider", "ended": "back and to be read",
+    "stored": "back and to be read", "submitting": "perhaps at the provider", "uncertain": "perhaps at the provider",
+    "held": "held",
+}  # fmt: skip
+_GONE = {*_WHERE, "cancelled"}
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -35,9 +44,20 @@ def headline(text: str) -> None:
     people.print(Text(safe(text), style="bold"), soft_wrap=False)
 
 
+def section(heading: str, text: str) -> None:
+    """Show a text of somebody else's under a heading that sets it apart; a terminal breaks it between words."""
+    people.rule(Text(heading, style="bold"), align="left")
+    people.print(Text(safe(text)), soft_wrap=not people.is_terminal)
+
+
 def complain(text: str, *, title: str = "error") -> None:
     """Tell the person what is wrong, in red where there is colour."""
     people.print(Text.assemble((f"{title}: ", "bold red"), safe(text)))
+
+
+def place(out: str | Path) -> str:
+    """Return how to name a file that is about to be written; its folder is told of if it will be made."""
+    return str(out) if "://" in str(out) or Path(out).parent.exists() else f"{out} (a new folder)"
 
 
 def print_json(value: object) -> None:
@@ -67,40 +87,86 @@ def progress_of(planned: int) -> Iterator["Watch"]:
 
 
 class Watch:
-    """Moves the bar when the standing changes."""
+    """Moves the bar when the standing changes; where there is no terminal, says so in a line."""
 
     def __init__(self, progress: Progress, planned: int) -> None:
         self._progress = progress
         self._bar = progress.add_task("requests", total=planned)
+        self._told: int | None = None
 
     def __call__(self, standing: Standing) -> None:
         """Show how far the runs are."""
         counts = standing.counts
         self._progress.update(self._bar, completed=counts.ended, total=counts.planned)
+        if self._progress.disable and counts.ended != self._told:
+            self._told = counts.ended
+            say(f"{counts.ended:,} of {counted(counts.planned, 'request')} have ended")
 
 
 def show_status(experiments: Iterable[ExperimentStatus]) -> None:
     """Print the conservation table of each experiment, then what needs a person."""
     for experiment in experiments:
-        people.print(_conservation(experiment))
+        _show_conservation(experiment)
+        _show_open(experiment)
         for run in experiment.runs:
             _show_unsettled(run)
 
 
-def _conservation(experiment: ExperimentStatus) -> Table:
+def _show_conservation(experiment: ExperimentStatus) -> None:
     names = ["planned", *STATUSES, "open"]
     shown = [name for name in names if experiment.counts.get(name) or name in {"planned", "ok", "open"}]
-    table = Table(title=f"experiment {experiment.name}", title_justify="left", title_style="bold")
-    table.add_column("run", overflow="fold")
-    table.add_column("batches", justify="right")
-    for name in shown:
-        table.add_column(name, justify="right")
+    lines = {
+        run.run_id: [len(run.batches), *(run.counts.get(name, 0) for name in shown), _unsent(run)]
+        for run in experiment.runs
+    }
+    headings = ["batches", *shown, "unsent"]
+    if not any(line[-1] for line in lines.values()):
+        headings, lines = headings[:-1], {run_id: line[:-1] for run_id, line in lines.items()}
+    show_runs(f"experiment {experiment.name}", headings, lines)
+
+
+def _unsent(run: RunStatus) -> int:
+    """Return how many of the open requests are not at their provider, nor may be."""
+    gone = sum(batch.requests for batch in run.batches if batch.phase in _GONE)
+    return max(run.counts["open"] - gone, 0)
+
+
+def _show_open(experiment: ExperimentStatus) -> None:
+    """Say where the open requests are."""
+    requests: dict[str, int] = {}
     for run in experiment.runs:
-        table.add_row(run.run_id, str(len(run.batches)), *(f"{run.counts.get(name, 0):,}" for name in shown))
-    table.add_section()
-    batches = sum(len(run.batches) for run in experiment.runs)
-    table.add_row("all", str(batches), *(f"{experiment.counts[name]:,}" for name in shown), style="bold")
-    return table
+        for batch in run.batches:
+            where = _WHERE.get(batch.phase)
+            if where:
+                requests[where] = requests.get(where, 0) + batch.requests
+    unsent = sum(map(_unsent, experiment.runs))
+    parts = [f"{count:,} {where}" for where, count in (*requests.items(), ("not sent yet", unsent)) if count]
+    if experiment.counts["open"]:
+        opened = counted(experiment.counts["open"], "request is", "requests are")
+        say(f"{opened} open: {', '.join(parts)}")
+
+
+def show_runs(title: str, headings: Sequence[str], lines: Mapping[RunId, Sequence[int]]) -> None:
+    """Print numbers for each run, and their sums.
+
+    A run's id can be copied whole: where the table is too narrow for it, it stands above its numbers.
+    """
+    sums = [sum(column) for column in zip(*lines.values(), strict=True)]
+    shown = {str(run_id): [f"{number:,}" for number in line] for run_id, line in lines.items()}
+    if len(lines) > 1:
+        shown["all"] = [f"{number:,}" for number in sums]
+    widths = [max(map(len, column)) for column in zip(headings, *shown.values(), strict=True)]
+    if max(map(len, lines)) + sum(widths) + 3 * len(widths) + 4 <= people.width:
+        table = ([name, *line] for name, line in shown.items())
+        rows(title, ["run", *headings], table, right=1, edges={len(lines)})
+        return
+    headline(f"{title}\n{_aligned(headings, widths)}")
+    for name, line in shown.items():
+        say(f"{name}\n{_aligned(line, widths)}")
+
+
+def _aligned(cells: Iterable[str], widths: Iterable[int]) -> str:
+    return "".join(f"   {cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
 
 
 def _show_unsettled(run: RunStatus) -> None:

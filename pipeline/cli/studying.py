@@ -14,9 +14,10 @@ from pipeline.cli.app import (
     StrictOption,
     app,
     chosen,
+    named,
     worker_on,
 )
-from pipeline.cli.screen import complain, print_json, progress_of, rows, say, show_status
+from pipeline.cli.screen import complain, print_json, progress_of, say, show_runs, show_status
 from pipeline.errors import ConfigError
 from pipeline.ids import BatchId
 from pipeline.operations import studies
@@ -42,19 +43,10 @@ def plan(file: FileArgument, as_json: JsonOption = False, store: StoreOption = N
     if as_json:
         print_json(_summary(planned))
         return
-    lines = [
-        [
-            run.config.run_id,
-            f"{run.config.requests:,}",
-            f"{len(run.segments):,}",
-            f"{run.bytes / 1e6:,.1f}",
-            f"{run.input_tokens:,}",
-        ]
-        for run in planned.runs
-    ]
-    rows(
-        f"experiment {planned.experiment.name}", ["run", "requests", "batches", "MB", "≈ input tokens"], lines, right=1
-    )
+    lines = {
+        run.config.run_id: [run.config.requests, len(run.segments), run.bytes, run.input_tokens] for run in planned.runs
+    }
+    show_runs(f"experiment {planned.experiment.name}", ["requests", "batches", "bytes", "≈ input tokens"], lines)
     _tell_left_out(planned)
     later = sum(run.later for run in planned.runs)
     if later:
@@ -175,7 +167,7 @@ def resume(
     worker = worker_on(store)
     runs = [run for name in chosen(worker, names) for run in worker.runs(name)]
     if not runs:
-        say(f"there is nothing to resume in {worker.store.url}")
+        say(f"there is nothing to resume in {named(worker)}")
         return 0
     return finish(worker, runs, interval=interval, once=once, strict=strict)
 

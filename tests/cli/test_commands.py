@@ -114,7 +114,9 @@ def test_explain_goes_back_to_the_raw_line_and_the_prompt(
         found = json.loads(pairlog("explain", row["request_id"], "--json").out)
         assert (found["first_id"], found["outcome"], found["status"]) == (row["first_id"], row["outcome"], "ok")
         assert json.loads(found["raw_output"])["custom_id"] == row["request_id"]
-        assert f"number {row['first_id'][1:]}" in json.loads(found["raw_request"])["body"]["messages"][0]["content"]
+        asked = json.loads(found["raw_request"])["body"]["messages"]
+        assert [(each["role"], each["text"]) for each in found["messages"]] == [(asked[0]["role"], asked[0]["content"])]
+        assert f"number {row['first_id'][1:]}" in asked[0]["content"]
     assert pairlog("explain", "0" * 32).code == 2
 
 
@@ -303,4 +305,7 @@ def test_the_demo_finds_the_true_order(pairlog: Callable[..., Called], tmp_path:
     called = pairlog("demo", "--store", tmp_path / "demo")
     assert called.code == 0
     assert "the order found, beside the true one" in called.err
+    advice = [line.split()[1:] for line in called.err.splitlines() if line.startswith("  pairlog ")]
+    assert [command[0] for command in advice] == ["rank", "report"]
+    assert [pairlog(*command).code for command in advice] == [0, 0]
     assert len(list((tmp_path / "demo" / "comparisons").rglob("*.parquet"))) == 4

@@ -1,18 +1,26 @@
 """What a person sees at a terminal of 80 columns."""
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from pipeline.cli.app import IN_ORDER_OF_USE
+from pipeline.cli.screen import people
+from pipeline.simulator import Simulator, parse_faults
 from tests.cli.conftest import Called
+from tests.conftest import environment
 
+JUDGES = "[{provider: openai, model: a-model-with-quite-a-long-name, reasoning: [none, low]}]"
+RUNS = [f"essays--default--openai--a-model-with-quite-a-long-name--{level}--forward" for level in ("none", "low")]
 Pairlog = Callable[..., Called]
 
 
 @pytest.fixture(autouse=True)
 def _narrow(pairlog: Pairlog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(people, "width", 80)
 
 
 def test_help_lists_every_command_in_the_order_of_use_and_cuts_no_line_off(pairlog: Pairlog) -> None:
@@ -33,3 +41,100 @@ def test_every_command_knows_both_names_of_help(pairlog: Pairlog, command: list[
 def test_the_version_is_told(pairlog: Pairlog) -> None:
     called = pairlog("--version")
     assert (called.code, called.out.split()[0]) == (0, "pairlog")
+
+
+def test_ids_of_runs_can_be_copied_whole_and_their_numbers_are_summed(
+    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path]
+) -> None:
+    file = experiment_file(judges=JUDGES)
+    planned = pairlog("plan", file).err.splitlines()
+    assert [line for line in planned if line.startswith("essays")] == RUNS
+    assert planned[planned.index("all") + 1].split()[:2] == ["30", "2"]
+    pairlog("submit", file)
+    told = pairlog("status").err.splitlines()
+    assert [line for line in told if line.startswith("essays")] == RUNS
+    assert told[told.index("all") + 1].split() == ["2", "30", "0", "30"]
+
+
+def test_a_wide_terminal_has_a_table(
+    pairlog: Pairlog, monkeypatch: pytest.MonkeyPatch, experiment_file: Callable[..., Path]
+) -> None:
+    monkeypatch.setattr(people, "width", 150)
+    lines = pairlog("plan", experiment_file(judges=JUDGES)).err.splitlines()
+    assert [line.split()[1] for line in lines if line.startswith("│")] == [*RUNS, "all"]
+
+
+def test_status_tells_what_was_sent_from_what_was_not(
+    pairlog: Pairlog,
+    simulate: Callable[..., Simulator],
+    monkeypatch: pytest.MonkeyPatch,
+    experiment_file: Callable[..., Path],
+) -> None:
+    simulator = simulate(latency_seconds=60, faults=parse_faults("create.401=1"))
+    for name, value in environment(simulator).items():
+        monkeypatch.setenv(name, value)
+    file = experiment_file(judges=JUDGES)
+    pairlog("submit", file)
+    refused = pairlog("status").err
+    assert "30 requests are open: 30 not sent yet" in refused
+    assert "unsent" in refused
+    pairlog("submit", file)
+    sent = pairlog("status").err
+    assert "30 requests are open: 30 at the provider" in sent
+    assert "unsent" not in sent
+
+
+def test_a_time_before_the_start_is_answered_in_words(
+    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path]
+) -> None:
+    pairlog("submit", experiment_file())
+    called = pairlog("status", "--as-of", "2020-01-01")
+    assert (called.code, called.err) == (0, "essays was not planned yet at 2020-01-01 00:00:00+00:00\n")
+
+
+@pytest.mark.parametrize("command", [["resume"], ["status"], ["rank", "essays"], ["cancel", "essays"]])
+def test_whoever_finds_nothing_is_told_where_it_was_looked_for_and_how_to_name_another_store(
+    pairlog: Pairlog, tmp_path: Path, command: list[str]
+) -> None:
+    called = pairlog(*command)
+    assert f"{tmp_path}/.pairlog (--store or PAIRLOG_STORE names another store)" in called.err
+
+
+def test_where_there_is_no_terminal_progress_comes_in_lines(
+    pairlog: Pairlog,
+    simulate: Callable[..., Simulator],
+    monkeypatch: pytest.MonkeyPatch,
+    experiment_file: Callable[..., Path],
+) -> None:
+    for name, value in environment(simulate(latency_seconds=0.5)).items():
+        monkeypatch.setenv(name, value)
+    called = pairlog("run", experiment_file(), "--interval", "0.1")
+    told = [line for line in called.err.splitlines() if line.endswith("have ended")]
+    assert told == ["0 of 15 requests have ended", "15 of 15 requests have ended"]
+
+
+def test_a_folder_is_made_for_what_is_written_and_told_of(
+    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    pairlog("run", experiment_file(), "--interval", "0")
+    calls = {"results": "one/rows.csv", "rank": "two/ranking.csv", "report": "three/page.html"}
+    for command, out in calls.items():
+        called = pairlog(command, "essays", "--out", out)
+        assert (called.code, f"{out} (a new folder)" in called.err) == (0, True)
+        assert "a new folder" not in pairlog(command, "essays", "--out", out).err
+        assert (tmp_path / out).is_file()
+
+
+def test_explain_shows_prompt_and_answer_as_texts_under_headings_of_their_own(
+    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    pairlog("run", experiment_file(), "--interval", "0")
+    pairlog("results", "essays", "--out", "rows.jsonl")
+    row = json.loads((tmp_path / "rows.jsonl").read_text().splitlines()[0])
+    lines = pairlog("explain", row["request_id"]).err.splitlines()
+    prompt, answer, raw = (
+        next(at for at, line in enumerate(lines) if line.startswith(f"{heading} ─"))
+        for heading in ("prompt", "answer", "raw line of the output")
+    )
+    assert "<SAMPLE_1>" in lines[prompt:answer]
+    assert "\n".join(lines[answer + 1 : raw]) == row["content"]
