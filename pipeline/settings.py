@@ -6,6 +6,7 @@ inside `Secret`.
 
 import ipaddress
 import os
+import socket
 import urllib.parse
 from collections.abc import Mapping
 
@@ -111,7 +112,7 @@ def from_environment() -> Settings:
 
 def checked_address(address: str, *, name: str) -> str:
     """Return the address if requests with a key may go there, else raise ConfigError."""
-    parts = urllib.parse.urlsplit(address)
+    parts = _split(address, name)
     shown = f"{name} is {parts.scheme}://{parts.hostname or ''}"
     if parts.username or parts.password:
         raise ConfigError(f"{name} carries a user name or password; put only the address there")
@@ -126,6 +127,18 @@ def checked_address(address: str, *, name: str) -> str:
     return address.rstrip("/")
 
 
+def _split(address: str, name: str) -> urllib.parse.SplitResult:
+    """Return the parts of an address that can be one: no white space in it, and a port that there is."""
+    try:
+        parts = urllib.parse.urlsplit(address)
+        possible = parts.port != 0 and address.isprintable() and " " not in address
+    except ValueError:
+        possible = False
+    if not possible:
+        raise ConfigError(f"{name} is not a web address; give one like https://api.example.com/v1")
+    return parts
+
+
 def is_loopback(host: str) -> bool:
     """Say whether the host is this machine."""
     if host == "localhost":
@@ -137,9 +150,13 @@ def is_loopback(host: str) -> bool:
 
 
 def _is_private(host: str) -> bool:
-    """Say whether the host is an address such as a cloud's metadata service."""
+    """Say whether the host is an address such as a cloud's metadata service, in whatever notation resolvers take."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
-        return False
-    return address.is_link_local or address.is_unspecified or address.is_multicast
+        try:
+            address = ipaddress.IPv4Address(socket.inet_aton(host.rstrip(".")))
+        except (OSError, ValueError):
+            return False
+    plain = getattr(address, "ipv4_mapped", None) or address
+    return bool(plain.is_link_local or plain.is_unspecified or plain.is_multicast)
