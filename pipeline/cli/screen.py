@@ -195,5 +195,5 @@ def rows(
     for place, line in enumerate(lines):
         if place in edges:
             table.add_section()
-        table.add_row(*(safe(cell) for cell in line))
+        table.add_row(*(Text(safe(cell)) for cell in line))
     people.print(table)

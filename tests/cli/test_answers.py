@@ -120,3 +120,11 @@ def test_a_sample_that_no_pair_names_is_missed(
     called = pairlog("rank", "essays")
     assert called.code == 1
     assert called.last_line.startswith(("left: no readable comparison names", "no ranking: the comparisons fall"))
+
+
+def test_names_that_look_like_markup_are_shown_as_they_are(pairlog: Pairlog, tmp_path):
+    odd = {"a": "essay [v2]", "b": "[/b]", "c": "[link=https://example.com]c"}
+    rows = [",".join(odd.get(cell, cell) for cell in row.split(",")) for row in SMALL]
+    called = pairlog("rank", "--from", a_file(tmp_path, rows))
+    assert called.code == 0
+    assert all(name in called.err for name in odd.values())
