@@ -7,6 +7,7 @@ import msgspec
 from pipeline.errors import ConfigError
 from pipeline.storage import keys
 
+_LONGEST_PREFIX = 512  # bytes: a name in a bucket has 1,024 at most, and our keys need up to 400 of them
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,221}")
 
 
@@ -42,6 +43,8 @@ def place_of(url: str) -> Place:
     if not _BUCKET.fullmatch(bucket):
         raise ConfigError(f"store {scheme}://{bucket!r}: this is no name of a bucket; use {scheme}://BUCKET/PREFIX")
     prefix = path.strip("/")
+    if len(prefix) > _LONGEST_PREFIX:
+        raise ConfigError(f"store {scheme}://{bucket}: its prefix has {len(prefix)} bytes; {_LONGEST_PREFIX} fit")
     if prefix:
         keys.checked(prefix)
     return Place(scheme=scheme, bucket=bucket, prefix=f"{prefix}/" if prefix else "")

@@ -201,6 +201,12 @@ def test_a_prefix_that_is_no_key_is_refused(url: str) -> None:
         open_store(url)
 
 
+@pytest.mark.parametrize("scheme", ["s3", "gs"])
+def test_a_prefix_that_leaves_no_room_for_keys_is_refused(scheme: str) -> None:
+    with pytest.raises(ConfigError, match="its prefix has 599 bytes; 512 fit"):
+        open_store(f"{scheme}://bucket/{'/'.join(['x' * 99] * 6)}/")
+
+
 def test_two_prefixes_of_a_bucket_are_two_stores(s3_environment: S3Server, s3_store: S3Store) -> None:
     one, other = (S3Store(f"{s3_store.url}/{name}/", client=s3_store._client) for name in ("a", "ab"))
     one.put_new("log/r/a.json", b"1")
