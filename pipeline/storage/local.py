@@ -16,6 +16,7 @@ from pipeline.errors import ConflictError, MissingError, StoreError
 from pipeline.storage import keys
 
 TEMPORARY = ".pairlog-"
+_MOST_OPEN = 0o664  # a file is as open as its folder, which the umask of its maker decided
 
 
 class LocalStore:
@@ -129,7 +130,7 @@ def _holds_objects(folder: Path) -> bool:
 def _temporary_file(folder: Path) -> Iterator[tuple[BinaryIO, Path]]:
     handle, name = tempfile.mkstemp(prefix=TEMPORARY, suffix=".tmp", dir=folder)
     try:
-        os.fchmod(handle, 0o644)
+        os.fchmod(handle, folder.stat().st_mode & _MOST_OPEN)
         with os.fdopen(handle, "wb", buffering=1 << 20) as file:
             yield file, Path(name)
     finally:

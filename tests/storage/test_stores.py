@@ -140,6 +140,16 @@ def test_a_symbolic_link_out_of_the_store_is_refused(tmp_path: Path) -> None:
     assert list(outside.iterdir()) == []
 
 
+@pytest.mark.parametrize(("umask", "mode"), [(0o077, 0o600), (0o022, 0o644), (0o002, 0o664), (0o000, 0o664)])
+def test_files_are_as_private_as_the_umask_says(tmp_path: Path, umask: int, mode: int) -> None:
+    before = os.umask(umask)
+    try:
+        LocalStore(tmp_path / "store").put_new("log/r/a.json", b"1")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "store/log/r/a.json").stat().st_mode & 0o777 == mode
+
+
 def test_a_reader_never_sees_a_part_of_an_object(tmp_path: Path) -> None:
     store, body, seen = LocalStore(tmp_path), os.urandom(1 << 20), set()
     done = threading.Event()
