@@ -4,7 +4,10 @@ What people read goes to standard error, what programs read to standard output. 
 held or broken, and the last line says what; 2: the call or a file is wrong, and nothing was written or sent.
 """
 
+import os
+import signal
 import sys
+from collections.abc import Callable
 
 from pipeline.cli.app import app, close_workers
 from pipeline.cli.screen import complain
@@ -14,8 +17,25 @@ _INTERRUPTED = 130  # what the command line's library makes of Ctrl-C
 
 
 def main() -> None:
-    """Run the command and leave with its exit code."""
+    """Run the command and leave with its exit code; to be told to end is to be interrupted."""
+    _on_signals(_stop)
     sys.exit(run(sys.argv[1:]))
+
+
+def _on_signals(react: Callable[..., None]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, react)
+
+
+def _stop(*_: object) -> None:
+    """Stop in good order: a worker says what it announced and did not send. Who asks again is obeyed at once."""
+    _on_signals(_leave)
+    raise KeyboardInterrupt
+
+
+def _leave(*_: object) -> None:
+    os._exit(1)
 
 
 def run(arguments: list[str]) -> int:

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -87,17 +87,43 @@ def test_two_workers_at_once_pay_no_more_than_one(
     check_against_ledger(worker_for(simulator), simulator.ledger)
 
 
-def test_an_interrupted_worker_says_how_to_go_on(
-    simulate: Simulate, experiment_file: Callable[..., Path], tmp_path: Path
-) -> None:
-    simulator = simulate(latency_seconds=60)
+Interrupted = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def interrupted(
+    simulate: Simulate, worker_for: Callable[..., Worker], experiment_file: Callable[..., Path], tmp_path: Path
+) -> Iterator[Interrupted]:
+    """Send signals to a worker and return how it ended; whatever that was, another one must finish the study."""
+    simulator = simulate(latency_seconds=1)
     root = tmp_path / "store"
-    env = environment(simulator, PAIRLOG_STORE=str(root))
-    process = pairlog("run", str(experiment_file()), "--interval", "0.1", env=env, cwd=tmp_path)
-    _wait_for_the_experiment(root, process)
-    time.sleep(0.5)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=30)
-    assert process.returncode == 1
-    assert "pairlog resume" in said.splitlines()[-1]
-    assert "Traceback" not in said
+    env = environment(simulator, PAIRLOG_STORE=str(root), PAIRLOG_QUIET_SECONDS="0.3")
+
+    def interrupt(*signals: signal.Signals) -> subprocess.CompletedProcess[str]:
+        process = pairlog("run", str(experiment_file()), "--interval", "0.1", env=env, cwd=tmp_path)
+        _wait_for_the_experiment(root, process)
+        time.sleep(0.5)
+        for number in signals:
+            process.send_signal(number)
+        out, said = process.communicate(timeout=30)
+        return subprocess.CompletedProcess(process.args, process.returncode, out, said)
+
+    yield interrupt
+    second = pairlog("resume", "--interval", "0.1", env=env, cwd=tmp_path)
+    _, said = second.communicate(timeout=60)
+    assert second.returncode == 0, said
+    check_against_ledger(worker_for(simulator), simulator.ledger)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["interrupted", "terminated"])
+def test_a_worker_that_is_stopped_says_how_to_go_on(interrupted: Interrupted, number: signal.Signals) -> None:
+    ended = interrupted(number)
+    assert ended.returncode == 1
+    assert "pairlog resume" in ended.stderr.splitlines()[-1]
+    assert "Traceback" not in ended.stderr
+
+
+def test_who_interrupts_twice_is_obeyed_at_once_and_loses_nothing(interrupted: Interrupted) -> None:
+    ended = interrupted(signal.SIGTERM, signal.SIGINT)
+    assert ended.returncode in {1, -signal.SIGINT}
+    assert "Traceback" not in ended.stderr
