@@ -65,9 +65,11 @@ def save(store: Store, checkpoint: Checkpoint) -> None:
         store.put_new(key, encode(checkpoint))
 
 
-def load(store: Reads, run_id: RunId) -> Checkpoint | None:
-    """Return the newest checkpoint of the run that is whole and was made by this very code, or None."""
-    found = [key for key in store.list_from(keys.checkpoints(run_id)) if keys.checkpoint_seq(key) is not None]
+def load(store: Reads, run_id: RunId, *, after: int = -1) -> Checkpoint | None:
+    """Return the newest checkpoint behind commit `after` that is whole and was made by this very code, or None."""
+    behind = keys.checkpoint(run_id, after) if after >= 0 else ""
+    listed = store.list_from(keys.checkpoints(run_id), after=behind)
+    found = [key for key in listed if keys.checkpoint_seq(key) is not None]
     for key in found[: -_TRIES - 1 : -1]:
         checkpoint = decode(store.get(key))
         if checkpoint and (checkpoint.state.run_id, checkpoint.seq) == (run_id, keys.checkpoint_seq(key)):

@@ -82,11 +82,6 @@ class Leases:
         ran_out = self._clock.monotonic() - seen.since >= seen.lease.seconds
         return not seen.lease.held or ran_out or self._is_gone(seen.lease.owner)
 
-    def _is_over(self, seen: _Seen) -> bool:
-        """Say whether it was given back, has run out, or its holder is known to be dead."""
-        late = self._clock.monotonic() - seen.since >= seen.lease.seconds
-        return not seen.lease.held or late or self._is_gone(seen.lease.owner)
-
     def _is_old(self, seen: _Seen) -> bool:
         """Say whether it is time to renew: a third of the time has passed."""
         return self._clock.monotonic() - seen.since >= seen.lease.seconds / 3

@@ -13,7 +13,7 @@ from itertools import chain
 import msgspec
 
 from pipeline.clock import Clock
-from pipeline.errors import ConflictError, CorruptObjectError, StoreError
+from pipeline.errors import ConflictError, CorruptObjectError, MissingError, StoreError
 from pipeline.events import AnyEvent, Commit, decode_commit, encode_commit
 from pipeline.ids import Digest, RunId, digest
 from pipeline.state import RunState, fold
@@ -23,6 +23,7 @@ from pipeline.storage.checkpoints import Checkpoint
 _LARGEST_COMMIT = 256 * 1024
 _READERS = 16
 _READ_AHEAD = 256
+_FAR_BEHIND = 8  # so many commits are read one by one; for more a checkpoint is looked for
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 5.0
 
@@ -48,12 +49,11 @@ class RunLog:
 
     def refresh(self) -> RunState:
         """Read what was appended since and return the state after it."""
-        if self._head is None:
-            start = _start(self._store, self._run_id)
-            self._state, self._head = start.state, start.head
-            self._follow(start.commits)
-        else:
-            self._follow(read_commits(self._store, self._run_id, seq=self._state.commits, prev=self._head))
+        start = _start(self._store, self._state, self._head)
+        if start.state is not self._state:
+            self._unsaved_commits = self._unsaved_events = 0
+        self._state, self._head = start.state, start.head
+        self._follow(start.commits)
         self._save()
         return self._state
 
@@ -120,12 +120,12 @@ def read_commits(
     store: Reads, run_id: RunId, *, seq: int = 0, prev: Digest | None = None
 ) -> Iterator[tuple[Commit, Digest]]:
     """Yield every commit from number `seq` on with its digest; raise CorruptObjectError where the chain breaks."""
-    yield from _chained(run_id, _bodies(store, _listed(store, run_id, seq)), seq=seq, prev=prev)
+    yield from _chained(run_id, _bodies(store, run_id, _numbers(store, run_id, seq)), prev=prev)
 
 
 def current_state(store: Reads, run_id: RunId) -> RunState:
     """Return the state of a run now, from a checkpoint on where there is one."""
-    start = _start(store, run_id)
+    start = _start(store, RunState(run_id=run_id))
     return fold(start.state, (commit for commit, _ in start.commits))
 
 
@@ -151,50 +151,75 @@ class _Start(msgspec.Struct, frozen=True, kw_only=True):
     commits: Iterator[tuple[Commit, Digest]]
 
 
-def _start(store: Reads, run_id: RunId) -> _Start:
-    """Begin at a checkpoint if the log still holds the commit it ends with, else at nothing."""
-    checkpoint = checkpoints.load(store, run_id)
-    if checkpoint is not None:
-        bodies = _bodies(store, _listed(store, run_id, checkpoint.seq))
-        key, body = next(bodies, ("", b""))
-        if key == keys.commit(run_id, checkpoint.seq) and digest(body) == checkpoint.head:
-            tail = _chained(run_id, bodies, seq=checkpoint.seq + 1, prev=checkpoint.head)
-            return _Start(state=checkpoint.state, head=checkpoint.head, commits=tail)
-    return _Start(state=RunState(run_id=run_id), head=None, commits=read_commits(store, run_id))
+def _start(store: Reads, seen: RunState, head: Digest | None = None) -> _Start:
+    """Begin at what was seen before, or at a checkpoint where that saves reading many commits."""
+    run_id, at = seen.run_id, seen.commits
+    known = _numbers(store, run_id, at) if at else None
+    if known is None or known[_FAR_BEHIND:]:
+        checkpoint = checkpoints.load(store, run_id, after=at - 1)
+        if checkpoint and (start := _checkpointed(store, checkpoint, known)):
+            return start
+    if known is None:
+        known = _numbers(store, run_id, at)
+    return _Start(state=seen, head=head, commits=_chained(run_id, _bodies(store, run_id, known), prev=head))
 
 
-def _listed(store: Reads, run_id: RunId, seq: int) -> list[str]:
-    """Return the keys of the commits from `seq` on; a gap is looked at twice, for listings may lag behind."""
+def _checkpointed(store: Reads, checkpoint: Checkpoint, known: range | None) -> _Start | None:
+    """Begin at a checkpoint, if the log still holds the very commit it ends with."""
+    run_id = checkpoint.state.run_id
+    if known and checkpoint.seq in known:
+        numbers = range(checkpoint.seq, known.stop)
+    else:
+        numbers = _numbers(store, run_id, checkpoint.seq)
+    bodies = _bodies(store, run_id, numbers)
+    if digest(next(bodies, (0, b""))[1]) != checkpoint.head:
+        return None
+    return _Start(state=checkpoint.state, head=checkpoint.head, commits=_chained(run_id, bodies, prev=checkpoint.head))
+
+
+def _numbers(store: Reads, run_id: RunId, seq: int) -> range:
+    """Return the numbers of the commits from `seq` on.
+
+    A listing is believed only for the last: one that lags behind, or that is read while others write (as folders of
+    a disk are), may leave out those before it.
+    """
     after = keys.commit(run_id, seq - 1) if seq else ""
-    found: list[str] = []
-    for _ in range(2):
-        found = [key for key in store.list_from(keys.log(run_id), after=after) if keys.commit_seq(key) is not None]
-        if not found or found[-1] == keys.commit(run_id, seq + len(found) - 1):
-            break
-    return found
+    for key in reversed(store.list_from(keys.log(run_id), after=after)):
+        last = keys.commit_seq(key)
+        if last is not None and key == keys.commit(run_id, last):
+            return range(seq, last + 1)
+    return range(seq, seq)
 
 
-def _bodies(store: Reads, found: list[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield every key with its object's bytes, in order; several are read at once."""
-    if len(found) == 1:
-        yield found[0], store.get(found[0])
+def _bodies(store: Reads, run_id: RunId, numbers: range) -> Iterator[tuple[int, bytes]]:
+    """Yield every number with its commit's bytes, in order; several are read at once."""
+
+    def read(stretch: range) -> list[bytes]:
+        return [_body(store, keys.commit(run_id, number)) for number in stretch]
+
+    if not numbers[1:]:
+        yield from zip(numbers, read(numbers), strict=True)
         return
     with ThreadPoolExecutor(_READERS) as pool:
-        for start in range(0, len(found), _READ_AHEAD):
-            some = found[start : start + _READ_AHEAD]
+        while numbers:
+            some, numbers = numbers[:_READ_AHEAD], numbers[_READ_AHEAD:]
             each = -(-len(some) // _READERS)
             stretches = [some[at : at + each] for at in range(0, len(some), each)]
-            read = pool.map(lambda stretch: [store.get(key) for key in stretch], stretches)
-            yield from zip(some, chain.from_iterable(read), strict=True)
+            yield from zip(some, chain.from_iterable(pool.map(read, stretches)), strict=True)
+
+
+def _body(store: Reads, key: str) -> bytes:
+    try:
+        return store.get(key)
+    except MissingError as error:
+        raise CorruptObjectError(f"{key} is missing although later commits exist; restore it from a backup") from error
 
 
 def _chained(
-    run_id: RunId, bodies: Iterator[tuple[str, bytes]], *, seq: int, prev: Digest | None
+    run_id: RunId, bodies: Iterator[tuple[int, bytes]], *, prev: Digest | None
 ) -> Iterator[tuple[Commit, Digest]]:
-    for number, (key, body) in enumerate(bodies, seq):
-        if keys.commit_seq(key) != number:
-            missing = keys.commit(run_id, number)
-            raise CorruptObjectError(f"{missing} is missing although later commits exist; restore it from a backup")
+    for number, body in bodies:
+        key = keys.commit(run_id, number)
         commit = decode_commit(body, key=key)
         if (commit.run_id, commit.seq) != (run_id, number):
             raise CorruptObjectError(f"{key} holds commit {commit.seq} of {commit.run_id}; restore it from a backup")
