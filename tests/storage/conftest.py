@@ -1,6 +1,7 @@
 """Stores on real servers, one server of a kind for each test process, an own prefix for each test."""
 
 import itertools
+import os
 from collections.abc import Iterator
 
 import httpx
@@ -9,6 +10,7 @@ import pytest
 from pipeline.storage._s3_client import S3Client
 from pipeline.storage.gcs import GcsStore
 from pipeline.storage.s3 import S3Store
+from tests.storage.ceph import ceph
 from tests.storage.proxy import Proxy, proxied
 from tests.storage.servers import IDENTITIES, S3Server, fake_gcs, seaweedfs
 
@@ -28,7 +30,8 @@ def _connected(environment: dict[str, str], call: str) -> S3Client:
 
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    with seaweedfs(tmp_path_factory.mktemp("seaweedfs"), IDENTITIES) as server:
+    serve = {"seaweedfs": seaweedfs, "ceph": ceph}[os.environ.get("PAIRLOG_S3_SERVER", "seaweedfs")]
+    with serve(tmp_path_factory.mktemp("s3"), IDENTITIES) as server:
         yield server
 
 

@@ -152,28 +152,35 @@ def _serving(command: Callable[[list[int]], list[str]], *, ports: int, path: str
     """Start the server on free ports, once more if another process was quicker to take one; give its ports."""
     for _ in range(3):
         taken = free_ports(ports)
-        with log.open("ab") as file:
-            process = subprocess.Popen(
-                command(taken),
-                stdout=file,
-                stderr=file,
-                preexec_fn=_die_with_parent,  # noqa: PLW1509 - one system call, no lock
-            )
-        try:
-            if _is_up(f"http://127.0.0.1:{taken[0]}{path}", process):
+        with started(command(taken), log=log) as process:
+            if is_up(f"http://127.0.0.1:{taken[0]}{path}", process):
                 yield taken
                 return
-        finally:
-            process.kill()
-            process.wait()
     raise RuntimeError(f"{log.stem} did not start; {log} says why")
+
+
+@contextmanager
+def started(command: list[str], *, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a server until the block ends; what it says goes to the log."""
+    with log.open("ab") as file:
+        process = subprocess.Popen(
+            command,
+            stdout=file,
+            stderr=file,
+            preexec_fn=_die_with_parent,  # noqa: PLW1509 - one system call, no lock
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 def _die_with_parent() -> None:
     _system.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: a killed test run leaves no server behind
 
 
-def _is_up(url: str, process: subprocess.Popen[bytes]) -> bool:
+def is_up(url: str, process: subprocess.Popen[bytes]) -> bool:
     """Wait until the server answers anything at all; False if it ended instead."""
     deadline = time.monotonic() + READY_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
