@@ -31,7 +31,7 @@ SCHEMA = {
 class Adapter(msgspec.Struct, frozen=True, kw_only=True):
     """How a provider is tried: a model, the environment of a worker, and where the simulator answers it.
 
-    Not every provider has structured answers, batches that expire, and results that come as one stream.
+    Not every provider has structured answers, batches that expire, files for its input, and results as one stream.
     """
 
     model: str
@@ -39,6 +39,7 @@ class Adapter(msgspec.Struct, frozen=True, kw_only=True):
     environment: Callable[[Simulator], Mapping[str, str]] | None = None
     structured: bool = True
     expires: bool = True
+    uploads: bool = True
     streams: bool = True
 
 
@@ -60,6 +61,7 @@ ADAPTERS: dict[str, Adapter] = {
         model="claude-haiku-5-5",
         offline={"ANTHROPIC_API_KEY": CANARY},
         environment=lambda simulator: {"ANTHROPIC_BASE_URL": simulator.anthropic_base_url},
+        uploads=False,
     ),
     "gemini": Adapter(
         model="gemini-3.8-flash",
