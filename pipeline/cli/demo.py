@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pipeline
-from pipeline.cli.screen import rows, say, show
+from pipeline.cli.screen import number, rows, say, show
 from pipeline.cli.studying import finish, submitted
 from pipeline.clock import Clock
 from pipeline.errors import ConfigError
@@ -61,7 +61,7 @@ def _show_order(worker: Worker, true_order: list[str]) -> None:
         say(found.reason)
         return
     lines = [
-        [str(place), each.contestant, f"{each.score:+.2f}", f"{each.low:+.2f} … {each.high:+.2f}", true]
+        [str(place), each.contestant, number(each.score), f"{number(each.low)} … {number(each.high)}", true]
         for place, (each, true) in enumerate(zip(found.standings, true_order, strict=True), start=1)
     ]
     rows("the order found, beside the true one", ["", "found", "score", "95 %", "true"], lines)

@@ -10,7 +10,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from pipeline.cli.app import chosen, worker_on
-from pipeline.cli.screen import complain, headline, place, print_json, rows, say
+from pipeline.cli.screen import complain, headline, number, place, print_json, rows, say
 from pipeline.domain import Counts
 from pipeline.errors import ConfigError
 from pipeline.operations import answers, summaries
@@ -96,14 +96,15 @@ def write_report(question: Question, *, out: Path) -> int:
     (experiment,) = chosen(worker, [title])
     _say_if_open(sum(answers.conservation(worker, experiment).values(), Counts()))
     if not summaries.is_pairwise(worker, experiment):
-        say(f"{worker.store.url}/{summaries.store_report(worker, experiment)}")
+        say(f"kept in the store: {worker.store.url}/{summaries.store_report(worker, experiment)}")
         summary = summaries.summary(worker, experiment)
         rows(f"what {title} found", summary.headings, summary.lines, right=3)
         return _keep(summaries.report(worker, experiment), out, None)
     found = answers.answers_of(worker, experiment, question.options, length=question.length)
     if question.options == RankingOptions() and not question.length:
         stored = answers.store_answers(worker, experiment, found)
-        say(f"{worker.store.url}/{stored.ranking}\n{worker.store.url}/{stored.diagnostics}")
+        say(f"the ranking as a table: {worker.store.url}/{stored.ranking}")
+        say(f"the judges as a table: {worker.store.url}/{stored.diagnostics}")
     return _keep(answers.report(worker, experiment, found), out, found.ranking)
 
 
@@ -219,8 +220,8 @@ def _show(ranked: Ranked, found: Ranking) -> None:
         [
             str(each.rank),
             each.contestant if each.bounded else f"{each.contestant} *",
-            _number(each.score, digits),
-            f"{_number(each.low, digits)} … {_number(each.high, digits)}",
+            number(each.score, digits),
+            f"{number(each.low, digits)} … {number(each.high, digits)}",
             str(each.place_low) if each.place_low == each.place_high else f"{each.place_low}–{each.place_high}",
             f"{each.wins:,}",
             f"{each.losses:,}",
@@ -257,9 +258,3 @@ def _show_parts(ranked: Ranked, found: Ranking) -> None:
         like = "" if part.tau is None else f", τ with the whole {part.tau:.2f}"
         first = part.result.standings[0].contestant if isinstance(part.result, Ranking) else part.result.reason
         say(f"{part.value or '(none)'}: {counted(part.comparisons, 'comparison')}{like}; first: {first}")
-
-
-def _number(value: float, digits: str) -> str:
-    """Return the number without a sign where it shows as zero."""
-    shown = f"{value:{digits}}"
-    return shown if float(shown) else shown.lstrip("+-")

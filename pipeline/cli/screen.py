@@ -60,6 +60,12 @@ def place(out: str | Path) -> str:
     return str(out) if "://" in str(out) or Path(out).parent.exists() else f"{out} (a new folder)"
 
 
+def number(value: float, digits: str = "+.2f") -> str:
+    """Return the number without a sign where it shows as zero."""
+    shown = f"{value:{digits}}"
+    return shown if float(shown) else shown.lstrip("+-")
+
+
 def print_json(value: object) -> None:
     """Print one JSON document for a program."""
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
