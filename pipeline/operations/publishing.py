@@ -1,6 +1,5 @@
 """From raw outputs to rows: every request of a batch gets a row, or is planned again, and is counted either way."""
 
-from collections import Counter
 from collections.abc import Container
 
 import msgspec
@@ -88,7 +87,8 @@ def _write(run: Run, batch: BatchState, key: str, reading: Reading) -> None:
 def _published(run: Run, batch: BatchState, key: str, reading: Reading) -> RowsPublished:
     """Return the event for the rows that can be read now, whoever wrote them."""
     with opened(run.worker.store, key) as file:
-        found = Counter(file.read(columns=["status"]).column("status").to_pylist())
+        counted = file.read(columns=["status"]).column("status").value_counts()
+    found = dict(zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True))
     with run.worker.store.open(key) as body:
         stored = Measured(iter(lambda: body.read(_BLOCK), b"")).drained()
     ended = sum(found.values())

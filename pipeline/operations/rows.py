@@ -36,15 +36,46 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return len(self.positions)
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What became of the request at a place in its batch, and what was read; `again`: another sending may mend it."""
+class Ending(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What became of a request, and what was read; `again`: another sending may mend it."""
 
-    place: int
     status: Status
-    output: Output | None = None
     value: Any = None  # Any: what the task's reader made of the answer
     reason: str | None = None
     again: bool = False
+
+
+NOTHING = Output(request_id="", status="errored")  # stands where no output came
+
+
+class Rows(msgspec.Struct, eq=False):
+    """What became of some requests, by column: their places in the batch, what came back, and what it says."""
+
+    places: list[int] = []
+    outputs: list[Output] = []
+    endings: list[Ending] = []
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __iter__(self) -> Iterator[tuple[int, Output, Ending]]:
+        return zip(self.places, self.outputs, self.endings, strict=True)
+
+    def add(self, place: int, output: Output, ending: Ending) -> None:
+        """Add one row."""
+        self.places.append(place)
+        self.outputs.append(output)
+        self.endings.append(ending)
+
+    def extend(self, others: "Rows") -> None:
+        """Add other rows."""
+        self.places += others.places
+        self.outputs += others.outputs
+        self.endings += others.endings
+
+    def characters(self) -> int:
+        """Return how long all answers are together."""
+        return sum(map(len, filter(None, [output.content for output in self.outputs])))
 
 
 class RowBuilder:
@@ -58,20 +89,19 @@ class RowBuilder:
         self._task = task_named(run.config.task)
         self.schema: pa.Schema = self._task.SCHEMA
 
-    def batches(self, blocks: Iterable[list[Row]]) -> Iterator[pa.RecordBatch]:
+    def batches(self, blocks: Iterable[Rows]) -> Iterator[pa.RecordBatch]:
         """Yield the rows, some blocks at a time."""
-        gathered: list[Row] = []
-        size = 0
+        gathered, size = Rows(), 0
         for rows in blocks:
-            gathered += rows
-            size += sum(len(row.output.content or "") for row in rows if row.output is not None)
+            gathered.extend(rows)
+            size += rows.characters()
             if len(gathered) >= _ROWS_AT_ONCE or size >= _CHARACTERS_AT_ONCE:
                 yield self._block(gathered)
-                gathered, size = [], 0
+                gathered, size = Rows(), 0
         if gathered:
             yield self._block(gathered)
 
-    def _block(self, rows: list[Row]) -> pa.RecordBatch:
+    def _block(self, rows: Rows) -> pa.RecordBatch:
         columns = {**self._constants(len(rows)), **self._subjects(rows), **self._answers(rows)}
         arrays = [
             column if isinstance(column, pa.Array) else pa.array(column, field.type)
@@ -102,29 +132,29 @@ class RowBuilder:
             "remote_batch_id": pa.repeat(pa.scalar(self._batch.remote_id, pa.string()), count),
         }
 
-    def _subjects(self, rows: list[Row]) -> dict[str, object]:
+    def _subjects(self, rows: Rows) -> dict[str, object]:
         """Return the columns that say what was asked about, and what was answered."""
-        places = np.array([row.place for row in rows])
-        values = [row.value for row in rows]
+        places = np.array(rows.places)
+        values = [ending.value for ending in rows.endings]
         asked = self._asked
         about = self._about.columns(asked.positions[places], asked.names.take(places), values)
         return {**about, **self._task.columns(values), "request_id": asked.request_ids.take(places)}
 
-    def _answers(self, rows: list[Row]) -> dict[str, object]:
+    def _answers(self, rows: Rows) -> dict[str, object]:
         """Return the columns that say what came back."""
-        outputs = [row.output or _NOTHING for row in rows]
+        outputs, endings = rows.outputs, rows.endings
         tokens = [output.tokens for output in outputs]
         return {
-            "status": [row.status for row in rows],
-            "reason": [row.reason for row in rows],
+            "status": [ending.status for ending in endings],
+            "reason": [ending.reason for ending in endings],
             "content": [output.content for output in outputs],
             "thoughts": [output.thoughts for output in outputs],
             "finish_reason": [output.finish_reason for output in outputs],
             "returned_model": [output.returned_model for output in outputs],
-            "input_tokens": _counts(used.input for used in tokens),
-            "cached_tokens": _counts(used.cached for used in tokens),
-            "output_tokens": _counts(used.output for used in tokens),
-            "reasoning_tokens": _counts(used.reasoning for used in tokens),
+            "input_tokens": _counts([used.input for used in tokens]),
+            "cached_tokens": _counts([used.cached for used in tokens]),
+            "output_tokens": _counts([used.output for used in tokens]),
+            "reasoning_tokens": _counts([used.reasoning for used in tokens]),
             "judged_at": self._moments(outputs),
         }
 
@@ -138,13 +168,16 @@ class RowBuilder:
         return pa.array(moments, mask=~known if ended is None else None).cast(pa.timestamp("us", tz="UTC"))
 
 
-_NOTHING = Output(request_id="", status="errored")
 _LATEST = 32_503_680_000.0  # the year 3000: a time beyond it was not in seconds
 
 
-def _counts(counts: Iterable[int | None]) -> list[int | None]:
-    """Return token counts that a table can hold; a negative one means nothing."""
-    return [count if count is not None and 0 <= count < 2**31 else None for count in counts]
+def _counts(counts: list[int | None]) -> Column:
+    """Return token counts that a table can hold; one that is negative or beyond its bounds means nothing."""
+    try:
+        return pa.array(counts, pa.uint32()).cast(pa.int32())
+    except (OverflowError, pa.ArrowInvalid):
+        known = [count if count is not None and 0 <= count < 2**31 else None for count in counts]
+        return pa.array(known, pa.int32())
 
 
 def _microseconds(seconds: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -136,8 +136,8 @@ class ProviderModule(Protocol):
     """What a provider's module offers besides its class: everything that needs no key and no network.
 
     The first of `MODES` is the default. `KEYS` are the variables of which one must be set for the provider to be used.
-    One that knows no JSON schema has `ANSWERS = ("tag",)`. A module without "live" needs none of the `live` functions,
-    one without "batch" no `frame`, `decode` and `build`.
+    One that knows no JSON schema has `ANSWERS = ("tag",)`, one that reads many lines faster together `decode_lines`.
+    A module without "live" needs none of the `live` functions, one without "batch" no `frame`, `decode` and `build`.
     """
 
     MODES: tuple[Mode, ...]
@@ -184,6 +184,12 @@ class ProviderModule(Protocol):
 def answers(name: str) -> tuple[Answer, ...]:
     """Return how the provider's judges can be asked to answer: a module that takes no JSON schema says so."""
     known: tuple[Answer, ...] = getattr(module(name), "ANSWERS", ("tag", "json"))
+    return known
+
+
+def lines_decoder(name: str) -> Callable[[bytes], list[Output]] | None:
+    """Return what reads a block of lines, each one whole object, at once; it raises as `decode` does if one is bad."""
+    known: Callable[[bytes], list[Output]] | None = getattr(module(name), "decode_lines", None)
     return known
 
 

@@ -142,16 +142,24 @@ _live_lines = msgspec.json.Decoder(_LiveLine)
 
 def decode_line(line: bytes) -> Output:
     """Return what one line of an output or error file says; raises ValueError if it cannot be read."""
-    row = _lines.decode(line)
-    if row.response is None:
-        return _without_response(row)
-    return _answer(row.custom_id, row.response.status_code, row.response.body)
+    return _output(_lines.decode(line))
+
+
+def decode_block(block: bytes) -> list[Output]:
+    """Return what the lines of an output or error file say; raises ValueError if one of them cannot be read."""
+    return list(map(_output, _lines.decode_lines(block)))
 
 
 def decode_live_line(line: bytes) -> Output:
     """Return what one live answer says; raises ValueError if it cannot be read."""
     row = _live_lines.decode(line)
     return _answer(row.request_id, row.status, row.body)
+
+
+def _output(row: _Line) -> Output:
+    if row.response is None:
+        return _without_response(row)
+    return _answer(row.custom_id, row.response.status_code, row.response.body)
 
 
 def _answer(request_id: str, status: int, answer: _Body | str | None) -> Output:

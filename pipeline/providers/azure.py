@@ -17,7 +17,7 @@ from pipeline.clock import Clock
 from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode, Output
 from pipeline.errors import ConfigError, RejectedError, UnavailableError
 from pipeline.providers import Submission
-from pipeline.providers._chat import chat_body, decode_line, responses_body
+from pipeline.providers._chat import chat_body, decode_block, decode_line, responses_body
 from pipeline.providers._compatible import (
     CHAT,
     Batch,
@@ -64,6 +64,11 @@ def frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequen
 def decode(line: bytes) -> Output:
     """Return what one line of an output or error file says."""
     return decode_line(line)
+
+
+def decode_lines(block: bytes) -> list[Output]:
+    """Return what the lines of an output or error file say."""
+    return decode_block(block)
 
 
 def build(settings: Settings, clock: Clock, *, transport: httpx.BaseTransport | None = None) -> FilesAndBatches[Batch]:

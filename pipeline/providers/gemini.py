@@ -129,7 +129,15 @@ def frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequen
 
 def decode(line: bytes) -> Output:
     """Return what one line of a batch's results says."""
-    row = _lines.decode(line)
+    return _output(_lines.decode(line))
+
+
+def decode_lines(block: bytes) -> list[Output]:
+    """Return what the lines of a batch's results say."""
+    return list(map(_output, _lines.decode_lines(block)))
+
+
+def _output(row: _Line) -> Output:
     key = row.key or (row.metadata.key if row.metadata else None)
     if not key:
         raise ValueError("a result line without a key")

@@ -15,7 +15,7 @@ from pipeline.clock import Clock
 from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode, Output
 from pipeline.errors import ConfigError
 from pipeline.providers import LiveCall
-from pipeline.providers._chat import decode_line, decode_live_line
+from pipeline.providers._chat import decode_block, decode_line, decode_live_line
 from pipeline.providers._compatible import (
     Batch,
     Dialect,
@@ -61,6 +61,11 @@ def frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequen
 def decode(line: bytes) -> Output:
     """Return what one line of an output or error file says."""
     return decode_line(line)
+
+
+def decode_lines(block: bytes) -> list[Output]:
+    """Return what the lines of an output or error file say."""
+    return decode_block(block)
 
 
 def live_frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:

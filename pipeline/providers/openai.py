@@ -14,7 +14,7 @@ from pipeline.clock import Clock
 from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode, Output
 from pipeline.errors import ConfigError
 from pipeline.providers import LiveCall, Submission
-from pipeline.providers._chat import chat_body, decode_line, decode_live_line, responses_body
+from pipeline.providers._chat import chat_body, decode_block, decode_line, decode_live_line, responses_body
 from pipeline.providers._compatible import (
     CHAT,
     Batch,
@@ -68,6 +68,11 @@ def frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequen
 def decode(line: bytes) -> Output:
     """Return what one line of an output or error file says."""
     return decode_line(line)
+
+
+def decode_lines(block: bytes) -> list[Output]:
+    """Return what the lines of an output or error file say."""
+    return decode_block(block)
 
 
 def live_frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:

@@ -24,7 +24,7 @@ from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode, Outpu
 from pipeline.errors import AccountError, RejectedError, UnavailableError
 from pipeline.events import End, LineFault
 from pipeline.providers import LiveCall, RemoteBatch, Submission
-from pipeline.providers._chat import decode_line, decode_live_line
+from pipeline.providers._chat import decode_block, decode_line, decode_live_line
 from pipeline.providers._compatible import (
     CHAT,
     Dialect,
@@ -102,6 +102,11 @@ def frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequen
 def decode(line: bytes) -> Output:
     """Return what one line of an output or error file says."""
     return sent_again(decode_line(line))
+
+
+def decode_lines(block: bytes) -> list[Output]:
+    """Return what the lines of an output or error file say."""
+    return list(map(sent_again, decode_block(block)))
 
 
 def live_frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:

@@ -127,7 +127,15 @@ def frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequen
 
 def decode(line: bytes) -> Output:
     """Return what one line of a shard says."""
-    row = _lines.decode(line)
+    return _output(_lines.decode(line))
+
+
+def decode_lines(block: bytes) -> list[Output]:
+    """Return what the lines of a shard say."""
+    return list(map(_output, _lines.decode_lines(block)))
+
+
+def _output(row: _Line) -> Output:
     request_id = row.request.labels.request_id
     if row.status:
         return failed(request_id, _error(row.status))

@@ -5,6 +5,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
+import numpy as np
+
 from pipeline.errors import CorruptObjectError
 from pipeline.ids import Digest
 
@@ -14,7 +16,8 @@ else:
     from backports import zstd
 
 LONGEST_LINE = 16 * 2**20
-_TOO_LONG = b""
+_TOO_LONG = b"\0"  # no line that anything can read
+_NEWLINE, _OPENS, _CLOSES = b"\n{}"
 _BLOCK = 1 << 20
 _WINDOW: dict[int, int] = {zstd.CompressionParameter.compression_level: 3}
 _LONG_WINDOW: dict[int, int] = {  # requests repeat the same samples far apart: 25 times smaller instead of 4
@@ -79,33 +82,45 @@ def decompressed(file: BinaryIO, *, key: str) -> Iterator[bytes]:
 
 
 def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the lines one by one, as `blocks_of_lines` finds them."""
+    """Yield the lines one by one, without blank ones; an empty one stands for one that is too long."""
     for block in blocks_of_lines(chunks):
-        yield from block
+        yield from lines_of(block)
 
 
-def blocks_of_lines(chunks: Iterable[bytes]) -> Iterator[list[bytes]]:
-    r"""Yield the lines that end in each chunk, split at the byte `\n` only, without blank ones.
+def lines_of(block: bytes) -> list[bytes]:
+    r"""Return the lines of a block, split at the byte `\n` only, as `lines` yields them."""
+    whole = filter(None, (line.strip(b" \t\r") for line in block.split(b"\n")))
+    return [b"" if line == _TOO_LONG or len(line) > LONGEST_LINE else line for line in whole]
 
-    An empty one stands for one that is too long.
-    """
-    rest = b""
-    overlong = False
+
+def blocks_of_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the chunks cut anew: each ends where a line ends, and a line that is too long is one that says so."""
+    begun = b""
     for chunk in _without_mark(chunks):
-        block = (rest + chunk).split(b"\n")
-        rest = block.pop()
-        begun = [_TOO_LONG] if overlong and block else []
-        yield begun + [
-            line if len(line) <= LONGEST_LINE else _TOO_LONG
-            for each in block[len(begun) :]
-            if (line := each.strip(b" \t\r"))
-        ]
-        overlong = (overlong and not block) or len(rest) > LONGEST_LINE
-        rest = b"" if overlong else rest
-    if overlong:
-        yield [_TOO_LONG]
-    elif last := rest.strip(b" \t\r"):
-        yield [last]
+        start = chunk.find(b"\n") if begun == _TOO_LONG else 0
+        end = chunk.rfind(b"\n") + 1
+        if end:
+            yield b"".join((begun, memoryview(chunk)[start:end]))
+            begun = chunk[end:]
+        elif begun != _TOO_LONG:
+            begun += chunk
+        begun = begun if len(begun) <= LONGEST_LINE else _TOO_LONG
+    if begun.strip(b" \t\r"):
+        yield begun
+
+
+def objects_in(block: bytes) -> int | None:
+    """Return how many lines a block has if each of them begins and ends as one JSON object does, else None.
+
+    Where no more than so many objects are read in such a block, each line is one: what stands between two lines here
+    can stand nowhere inside an object.
+    """
+    letters = np.frombuffer(block, np.uint8)
+    ends = np.flatnonzero(letters == _NEWLINE)
+    if len(block) > LONGEST_LINE or not len(ends) or ends[-1] != len(block) - 1 or letters[0] != _OPENS:
+        return None
+    one_a_line = (letters[ends - 1] == _CLOSES).all() and (letters[ends[:-1] + 1] == _OPENS).all()
+    return len(ends) if one_a_line else None
 
 
 def _without_mark(chunks: Iterable[bytes]) -> Iterator[bytes]:

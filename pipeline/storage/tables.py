@@ -3,6 +3,7 @@
 import contextlib
 import io
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,7 +12,9 @@ from pipeline.errors import CorruptObjectError
 from pipeline.storage import Store
 
 _ROWS_A_GROUP = 65_536
-_BYTES_A_GROUP = 16 * 2**20
+_BYTES_A_GROUP = 64 * 2**20
+_DISTINCT = frozenset({"request_id", "pair_id"})
+_LONG = frozenset({"content", "thoughts"})
 _METADATA = {"pairlog.schema": "1", "pairlog.producer": "pairlog"}
 
 
@@ -19,10 +22,21 @@ def parquet_bytes(schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, metad
     """Return the batches as one Parquet file, in row groups of bounded size."""
     sink = io.BytesIO()
     marked = schema.with_metadata({**_METADATA, **metadata})
-    with pq.ParquetWriter(sink, marked, compression="zstd", compression_level=1, write_page_checksum=True) as writer:
+    with pq.ParquetWriter(sink, marked, **writing(schema)) as writer:
         for group in _groups(batches):
             writer.write_table(pa.Table.from_batches(group).replace_schema_metadata(marked.metadata))
     return sink.getvalue()
+
+
+def writing(schema: pa.Schema) -> dict[str, Any]:
+    """Return how a table is written: no dictionary where hardly two values are equal, no extremes of long texts."""
+    return {
+        "compression": "zstd",
+        "compression_level": 1,
+        "write_page_checksum": True,
+        "use_dictionary": [name for name in schema.names if name not in _DISTINCT | _LONG],
+        "write_statistics": [name for name in schema.names if name not in _LONG],
+    }
 
 
 def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:

@@ -6,8 +6,8 @@ length. Nothing is guessed: a text with two different answers has none.
 
 import json
 import re
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Callable, Iterable
+from functools import cache, lru_cache
 from typing import Literal
 
 import msgspec
@@ -24,6 +24,7 @@ _WORDS: dict[str, _Choice] = {"sample_1": "first", "sample_2": "second", "tie": 
 _VALUES: dict[str, _Choice] = {"first": "first", "second": "second", "tie": "tie", "n/a": "n/a"}
 _WORD = re.compile(r"[\s*_`]*(sample_1|sample_2|tie|n/a)[\s*_`]*")
 _FENCE = "```"
+_SHORT_END, _ENDS_IN_MIND = 100, 256
 
 
 class Unparsed(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,11 +52,32 @@ class _Object(msgspec.Struct, frozen=True):
 
 def read_tag(content: str, tags: Tags, *, ties: bool, abstain: bool = False) -> Outcome | Unparsed:
     """Return which sample the tags name; letter case, white space and bold type are forgiven."""
-    if not content or content.isspace():
-        return Unparsed(reason="empty")
-    prefix, suffix = _folded(tags)
-    inside = between(_tail(content, prefix[:1]).casefold(), prefix, suffix)
-    return _only([_WORDS.get(text) or _decorated(text) for text in inside], ties=ties, abstain=abstain)
+    return tag_reader(tags, ties=ties, abstain=abstain)(content)
+
+
+@cache
+def tag_reader(tags: Tags, *, ties: bool, abstain: bool = False) -> Callable[[str], Outcome | Unparsed]:
+    """Return what reads answers between these tags.
+
+    Most texts have nothing but one of a few answers from the first tag on: what such an end says is found out once.
+    """
+    prefix, suffix = tags.prefix.casefold(), tags.suffix.casefold()
+    mark = prefix[:1] if prefix[:1].isascii() and not prefix[:1].isalpha() else ""
+
+    def said(end: str) -> Outcome | Unparsed:
+        inside = between(end.casefold(), prefix, suffix)
+        return _only([_WORDS.get(text) or _decorated(text) for text in inside], ties=ties, abstain=abstain)
+
+    said_before = lru_cache(_ENDS_IN_MIND)(said)
+
+    def read(content: str) -> Outcome | Unparsed:
+        if not content or content.isspace():
+            return Unparsed(reason="empty")
+        start = content.find(mark)  # folding makes no ASCII mark, so that what is before the first has no tag
+        end = content[start:] if start > 0 else content
+        return said_before(end) if len(end) <= _SHORT_END else said(end)
+
+    return read
 
 
 def read_json(content: str, *, ties: bool, abstain: bool = False) -> Outcome | Unparsed:
@@ -80,19 +102,6 @@ def object_items(content: str) -> list[tuple[str, object]] | Unparsed:
     except (ValueError, RecursionError):
         return Unparsed(reason="not_json")
     return found.items if isinstance(found, _Object) else []
-
-
-@cache
-def _folded(tags: Tags) -> tuple[str, str]:
-    return tags.prefix.casefold(), tags.suffix.casefold()
-
-
-def _tail(content: str, begin: str) -> str:
-    """Return the text from where a tag may first begin: folding makes no ASCII mark, so what is before has none."""
-    if begin.isalpha() or not begin.isascii():
-        return content
-    start = content.find(begin)
-    return content[start:] if start > 0 else content
 
 
 def _decorated(text: str) -> _Choice | None:

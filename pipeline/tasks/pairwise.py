@@ -5,6 +5,7 @@ The question's words are a template (`templates`), what to look at is a criterio
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -12,7 +13,7 @@ import pyarrow as pa
 from msgspec import Meta
 
 from pipeline.domain import Answer, Measure, Outcome, RunConfig, Tags
-from pipeline.tasks.answers import Unparsed, read_json, read_tag
+from pipeline.tasks.answers import Unparsed, read_json, tag_reader
 from pipeline.tasks.columns import HEAD, OUTPUT, REPEAT, STATUS
 from pipeline.tasks.options import options_of
 from pipeline.tasks.templates import PAIR, CompiledTemplate, compile_template
@@ -44,6 +45,7 @@ SCHEMA = pa.schema(
     ]
 )
 MEASURES = (Measure(column="outcome", kind="choices", by=("model",)),)
+_EMPTY = Unparsed(reason="empty")
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -81,18 +83,19 @@ def schema_of(*, ties: bool, abstain: bool = False) -> dict[str, object]:
 
 def reader(config: RunConfig) -> Callable[[str | None], Outcome | Unparsed]:
     """Return what reads the answers of this run."""
-    answer, tags, ties = config.judge.answer, config.tags, config.ties
-    abstain = options_of(config, Options).not_applicable
-    return lambda content: read(content, answer=answer, tags=tags, ties=ties, abstain=abstain)
+    return reader_of(
+        config.judge.answer, config.tags, ties=config.ties, abstain=options_of(config, Options).not_applicable
+    )
 
 
-def read(content: str | None, *, answer: Answer, tags: Tags, ties: bool, abstain: bool = False) -> Outcome | Unparsed:
-    """Return what the judge decided, or why that cannot be told; never raises."""
-    if content is None:
-        return Unparsed(reason="empty")
+def reader_of(
+    answer: Answer, tags: Tags, *, ties: bool, abstain: bool = False
+) -> Callable[[str | None], Outcome | Unparsed]:
+    """Return what tells what the judge decided, or why that cannot be told; it never raises."""
+    read = tag_reader(tags, ties=ties, abstain=abstain)
     if answer == "json":
-        return read_json(content, ties=ties, abstain=abstain)
-    return read_tag(content, tags, ties=ties, abstain=abstain)
+        read = partial(read_json, ties=ties, abstain=abstain)
+    return lambda content: _EMPTY if content is None else read(content)
 
 
 def columns(values: Sequence[Outcome | None]) -> Mapping[str, list[Outcome | None]]:

@@ -72,6 +72,17 @@ def test_a_recorded_line_means_this_output(name: str, case: dict[str, Any]) -> N
     assert providers.module(name).decode(line) == msgspec.convert(case["output"], Output)
 
 
+@pytest.mark.parametrize("name", [name for name in BATCH if providers.lines_decoder(name)])
+def test_recorded_lines_mean_together_what_they_mean_alone(name: str) -> None:
+    cases = [json.loads(file.read_text("utf-8"))["line"] for file in sorted((GOLDEN / name).glob("line.*.json"))]
+    lines = [json.dumps(line, ensure_ascii=False).encode() for line in cases]
+    decode_lines = providers.lines_decoder(name)
+    assert decode_lines is not None
+    assert decode_lines(b"\n".join(lines) + b"\n") == [providers.module(name).decode(line) for line in lines]
+    with pytest.raises((ValueError, msgspec.DecodeError)):
+        decode_lines(b"\n".join([*lines, lines[0][:-1]]))
+
+
 @pytest.mark.parametrize(("name", "case"), golden("live"))
 def test_a_recorded_live_answer_means_this_output(name: str, case: dict[str, Any]) -> None:
     line = json.dumps(case["line"], ensure_ascii=False).encode()

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from pipeline.clock import SystemClock
+from pipeline.ids import ExperimentName
 from pipeline.operations.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator
@@ -14,6 +15,8 @@ from pipeline.storage.local import LocalStore
 from pipeline.storage.streams import LONGEST_LINE, lines
 from tests.conftest import environment
 from tests.flows.studies import counts, finished, problems, rows
+
+ESSAYS = ExperimentName("essays")
 
 
 class _Altered(httpx.HTTPTransport):
@@ -49,10 +52,15 @@ def _deep(line: bytes) -> bytes:
         (lambda line: line + b"\n" + line, {"ok": 6}),
         (lambda line: line + b'\n{"custom_id":"' + b"0" * 32 + b'","response":null}', {"ok": 6}),
         (lambda line: line + b'\n{"custom_id":null}\n{"custom_id":7}\n{"custom_id":[]}\n[]\n7\n\n\r\n', {"ok": 6}),
+        (lambda line: line + b"\r", {"ok": 6}),
+        (lambda line: line + b" " + line, {"ok": 6}),
         (lambda line: b"{" + _id(line) + b',"response":null,"error":null}', None),
     ],
-    ids=["deep", "64MB", "NaN", "1e999", "5000 digits", "cut", "not UTF-8", "doubled", "foreign", "no id", "null null"],
-)
+    ids=[
+        "deep", "64MB", "NaN", "1e999", "5000 digits", "cut", "not UTF-8", "doubled", "foreign", "no id", "CRLF",
+        "two in one", "null null",
+    ],
+)  # fmt: skip
 def test_one_bad_line_stops_no_other(
     simulate: Callable[..., Simulator],
     store: LocalStore,
@@ -67,6 +75,18 @@ def test_one_bad_line_stops_no_other(
         assert found == (statuses or {"ok": 5, "errored": 1})
         assert rows(worker).num_rows == 6
         assert problems(worker) == []
+
+
+def test_what_was_wrong_is_counted_once_however_often_the_lines_are_read(
+    simulate: Callable[..., Simulator], store: LocalStore, experiment_file: Callable[..., Path]
+) -> None:
+    settings = Settings(environment(simulate(), PAIRLOG_QUIET_SECONDS="0.1", PAIRLOG_LEASE_SECONDS="5"))
+    foreign = b'{"custom_id":"' + b"0" * 32 + b'","response":null}'
+    bad = _Altered(lambda line: b"\n".join([line, line, foreign, line[:9]]))
+    with Worker(store, clock=SystemClock(), settings=settings, transport=bad) as worker:
+        finished(worker, experiment_file(samples=4))
+        published = [batch.rows for run in worker.runs(ESSAYS) for batch in run.state.batches.values()]
+    assert [(each.doubled, each.foreign, each.damaged) for each in published if each] == [(1, 1, 1)]
 
 
 def _id(line: bytes) -> bytes:

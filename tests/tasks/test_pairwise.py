@@ -65,7 +65,7 @@ def test_the_schema_of_an_answer_allows_what_can_be_read(ties: bool, values: lis
     }
     for value in values:
         content = json.dumps({"better": value})
-        assert pairwise.read(content, answer="json", tags=Tags(), ties=ties) == value
+        assert pairwise.reader_of("json", Tags(), ties=ties)(content) == value
 
 
 @pytest.mark.parametrize(
@@ -80,4 +80,4 @@ def test_the_schema_of_an_answer_allows_what_can_be_read(ties: bool, values: lis
     ],
 )
 def test_an_answer_is_read_in_the_way_it_was_asked_for(content: str | None, answer: str, expected: object):
-    assert pairwise.read(content, answer=answer, tags=Tags(), ties=False) == expected
+    assert pairwise.reader_of(answer, Tags(), ties=False)(content) == expected
