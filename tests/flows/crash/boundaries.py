@@ -12,11 +12,11 @@ from pipeline.errors import ConflictError, StoreError
 from pipeline.storage import Store
 
 Kind = Literal[
-    "kill-before", "kill-after", "kill-during", "io-error", "lost-acknowledgement", "refused-503", "applied-503",
-    "applied-reset", "overtaken-before", "overtaken-after",
+    "kill-before", "kill-after", "kill-during", "io-error", "no-space", "lost-acknowledgement", "refused-503",
+    "applied-503", "applied-reset", "overtaken-before", "overtaken-after",
 ]  # fmt: skip
 ON_DISKS: tuple[Kind, ...] = ("kill-during",)  # an object store shows an object whole or not at all
-ON_STORES: tuple[Kind, ...] = ("kill-during", "io-error", "lost-acknowledgement")
+ON_STORES: tuple[Kind, ...] = ("kill-during", "io-error", "no-space", "lost-acknowledgement")
 ON_CALLS: tuple[Kind, ...] = ("refused-503", "applied-503", "applied-reset")
 
 
@@ -32,6 +32,11 @@ class Trap(msgspec.Struct):
         """Pass a boundary; return whether it is the one."""
         self.passed.append(name)
         return len(self.passed) - 1 == self.number
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing can be written any more, from the boundary on."""
+        return self.kind == "no-space" and 0 <= self.number < len(self.passed)
 
     def before(self) -> None:
         if self.kind == "kill-before":
@@ -63,7 +68,10 @@ class TrappedStore:
 
     def put_stream(self, key: str, chunks: Iterable[bytes]) -> None:
         trap = self._trap
-        if not trap.at(f"put {key}"):
+        is_the_one = trap.at(f"put {key}")
+        if trap.is_full:
+            raise StoreError(f"cannot create {key}: No space left on device")
+        if not is_the_one:
             self._inner.put_stream(key, chunks)
             return
         trap.before()

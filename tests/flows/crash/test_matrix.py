@@ -12,7 +12,7 @@ import pytest
 from pipeline.simulator import Simulator
 
 QUICK = ["kill-before", "kill-after", "refused-503,applied-503,applied-reset", "overtaken-before"]
-WHOLE = [*QUICK, "overtaken-after", "kill-during", "io-error", "lost-acknowledgement"]
+WHOLE = [*QUICK, "overtaken-after", "kill-during", "io-error", "no-space", "lost-acknowledgement"]
 ROOT = Path(__file__).parents[3]
 Simulate = Callable[..., Simulator]
 Record = Callable[[str, object], None]
