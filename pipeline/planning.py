@@ -15,6 +15,8 @@ from pipeline.state import AT_PROVIDER, BatchState, RunState
 
 _MOST_SEGMENTS = 4_000
 _LONGEST_WINDOW = timedelta(hours=26)
+_LONGEST_STEP = timedelta(hours=6)
+_STEPS = frozenset({"validating", "finalizing"})  # what a provider does in minutes
 _KEPT_AT_LEAST = timedelta(days=28)
 
 
@@ -112,6 +114,9 @@ def alarm(batch: BatchState, now: datetime) -> str | None:
     waits = now - batch.submitted_at if batch.submitted_at else timedelta()
     if batch.phase in AT_PROVIDER and waits > _LONGEST_WINDOW:
         return f"at the provider for {_hours(waits)}; it is not sent again while it is open there"
+    stays = now - batch.status_at if batch.status_at and batch.remote_status in _STEPS else timedelta()
+    if batch.phase in AT_PROVIDER and stays > _LONGEST_STEP:
+        return f"{batch.remote_status} for {_hours(stays)}; it is not sent again while it is open there"
     rests = now - batch.ended_at if batch.ended_at else timedelta()
     if batch.phase == "ended" and rests > _KEPT_AT_LEAST / 4:
         kept = f"the provider keeps answers for some {_KEPT_AT_LEAST.days} days"

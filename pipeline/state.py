@@ -230,7 +230,7 @@ def _evolve(batch: BatchState, event: BatchEvent, commit: Commit) -> BatchState:
         case StatusChanged(status=status, running=running):
             if batch.phase not in AT_PROVIDER:
                 return batch
-            phase: Phase = "running" if running else "submitted"
+            phase: Phase = "running" if running or batch.phase == "running" else "submitted"
             return replace(batch, remote_status=status, status_at=commit.at, phase=phase)
         case Ended():
             return _ended(batch, event, commit)

@@ -20,6 +20,7 @@ from pipeline.storage.streams import Measured, compressed, decompressed
 _NO_FILES = "completed, no files yet"
 _EVENTS_A_COMMIT = 100
 _FAULTS_KEPT = 200
+_TELLING = 2**20
 
 
 def poll_due(run: Run, *, only: Container[BatchId] | None = None, at_once: int = 1) -> int:
@@ -192,20 +193,31 @@ def _fetch(run: Run, batch: BatchState, name: str, handle: str) -> Part:
 
 
 def _whole(run: Run, batch: BatchState, name: str, chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Pass the chunks on; raise UnavailableError, so that nothing is stored, if they cannot be the part's whole bytes.
+    """Pass the chunks on; raise a ProviderError, so that nothing is stored, if they cannot be the part's whole bytes.
 
-    A page of another server and a body that was cut at a line's end look like success. What stays short for long is
-    taken as it is: the requests without a line are sent again.
+    A page of another server, an error in place of the file and a body that was cut at a line's end look like success.
+    What stays short for long is taken as it is: the requests without a line are sent again.
     """
     lines, begun, last = 0, b"", b"\n"
     for chunk in chunks:
-        begun = begun or chunk.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-        if begun not in {b"", b"{"}:
-            raise UnavailableError(f"{name} does not hold lines of JSON")
+        begun = begun if len(begun) >= _TELLING else (begun + chunk).lstrip(b"\xef\xbb\xbf \t\r\n")[:_TELLING]
+        if begun and not begun.startswith(b"{"):
+            raise RejectedError(f"{name} does not hold lines of JSON")
         lines += chunk.count(b"\n")
         last = chunk[-1:] or last
         yield chunk
     lines += last != b"\n"
     expected = batch.remote_lines.get(name, 0)
+    if (lines < expected or lines <= 1 < batch.requests) and not _is_readable(run, begun.partition(b"\n")[0]):
+        raise RejectedError(f"{name} is something else in place of the lines: {begun[:200].decode(errors='replace')}")
     if lines < expected and not _waited(run, batch.ended_at):
         raise UnavailableError(f"{name} has {lines} lines where the provider speaks of {expected}")
+
+
+def _is_readable(run: Run, line: bytes) -> bool:
+    """Say whether the line is one that the provider may have written."""
+    try:
+        run.decode(line)
+    except (ValueError, RecursionError):
+        return not line or len(line) >= _TELLING
+    return True

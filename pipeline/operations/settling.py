@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from datetime import timedelta
 from itertools import islice
 
+from msgspec.structs import replace
+
 from pipeline import planning
 from pipeline.errors import ConfigError, ProviderError, RejectedError
 from pipeline.events import Adopted, Held, Uncertain, Voided
@@ -146,15 +148,14 @@ def _adopt(run: Run, batch: BatchState, found: list[RemoteBatch]) -> bool:
     reason = None if proven else "the only batch of this size made at that time; proven when it ends"
     if others:
         reason = f"also found and cancelled: {', '.join(remote.remote_id for remote in others)}"
-    run.record(
-        Adopted(
-            batch_id=batch.batch_id,
-            attempt=batch.attempt,
-            remote_id=oldest.remote_id,
-            reason=reason,
-            proven=bool(proven),
-        )
+    kept = Adopted(
+        batch_id=batch.batch_id,
+        attempt=batch.attempt,
+        remote_id=oldest.remote_id,
+        reason=reason,
+        proven=bool(proven),
     )
+    run.record(kept, *(replace(kept, remote_id=other.remote_id, reason="a second batch") for other in others))
     run.notify(batch, f"found at the provider as {oldest.remote_id}", warning=bool(others))
     for remote in others:
         provider.cancel(remote.remote_id)

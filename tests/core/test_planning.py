@@ -1,12 +1,16 @@
 """What is due, and how a run is cut."""
 
+from datetime import UTC, datetime, timedelta
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.domain import Limits
-from pipeline.planning import cut
+from pipeline.ids import BatchId
+from pipeline.planning import alarm, cut
+from pipeline.state import BatchState
 
 
 def sizes(*values: int) -> np.ndarray:
@@ -53,3 +57,33 @@ def test_slices_are_contiguous_complete_and_within_limits(
         assert segment.bytes == sum(lines[position : position + segment.requests]) <= bytes_
         position += segment.requests
     assert position == len(lines)
+
+
+NOW = datetime(2026, 11, 16, 9, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("status", "submitted", "since", "said"),
+    [
+        ("validating", 5, 5, None),
+        ("validating", 7, 7, "validating for 7 hours; it is not sent again"),
+        ("in_progress", 25, 25, None),
+        ("finalizing", 25, 1, None),
+        ("finalizing", 25, 7, "finalizing for 7 hours"),
+        ("in_progress", 27, 27, "at the provider for 27 hours; it is not sent again"),
+    ],
+)
+def test_a_person_is_told_of_what_takes_too_long(status: str, submitted: int, since: int, said: str | None) -> None:
+    batch = BatchState(
+        batch_id=BatchId("s000-1"),
+        segment=0,
+        send=1,
+        requests=3,
+        after=None,
+        phase="running",
+        remote_status=status,
+        submitted_at=NOW - timedelta(hours=submitted),
+        status_at=NOW - timedelta(hours=since),
+    )
+    assert (alarm(batch, NOW) or "").startswith(said or "")
+    assert (alarm(batch, NOW) is None) == (said is None)

@@ -63,6 +63,7 @@ ADOPTED = Adopted(batch_id=BATCH, attempt=1, remote_id="r1")
 VOIDED = Voided(batch_id=BATCH, attempt=1, reason="not there")
 HELD = Held(batch_id=BATCH, attempt=1, reason="two candidates")
 RUNNING = StatusChanged(batch_id=BATCH, status="in_progress")
+VALIDATING = StatusChanged(batch_id=BATCH, status="validating", running=False)
 ENDED = Ended(batch_id=BATCH, end="completed", status="completed", parts={"output": "f2"})
 OUTPUTS = OutputsStored(batch_id=BATCH, attempt=1, parts=())
 ROWS = RowsPublished(batch_id=BATCH, key="k", digest=Digest("d"), counts=Counts(planned=3, ok=2, errored=1))
@@ -92,6 +93,7 @@ def test_a_run_planned_slice_by_slice_can_be_asked_for_as_a_whole_later() -> Non
         ([PLANNED, STORED, OPENED, UPLOADED], "submitting"),
         ([PLANNED, STORED, OPENED, UPLOADED, SUBMITTED], "submitted"),
         ([PLANNED, STORED, OPENED, SUBMITTED, RUNNING], "running"),
+        ([PLANNED, STORED, OPENED, SUBMITTED, RUNNING, VALIDATING], "running"),
         ([PLANNED, STORED, OPENED, SUBMITTED, RUNNING, ENDED], "ended"),
         ([PLANNED, STORED, OPENED, SUBMITTED, ENDED, OUTPUTS], "stored"),
         ([PLANNED, STORED, OPENED, SUBMITTED, ENDED, OUTPUTS, ROWS], "published"),

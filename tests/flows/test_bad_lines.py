@@ -54,11 +54,25 @@ def _deep(line: bytes) -> bytes:
         (lambda line: line + b'\n{"custom_id":null}\n{"custom_id":7}\n{"custom_id":[]}\n[]\n7\n\n\r\n', {"ok": 6}),
         (lambda line: line + b"\r", {"ok": 6}),
         (lambda line: line + b" " + line, {"ok": 6}),
+        (lambda line: line[:9] + b"\0" * 9 + line[9:], {"ok": 6}),
+        (lambda line: b"\0" * 100 + b"\n" + line, {"ok": 6}),
+        (lambda line: b"\n" * 2**22 + line, {"ok": 6}),
         (lambda line: b"{" + _id(line) + b',"response":null,"error":null}', None),
+        (lambda line: _with_body(line, b'{"error":{"message":"no","code":"odd"}}'), None),
+        (lambda line: _with_body(line, b'{"choices":[]}'), None),
+        (lambda line: _with_body(line, b'{"choices":[{"message":{"content":null}}]}'), {"ok": 5, "unparsed": 1}),
+        (lambda line: _with_body(line, b'{"choices":[{"message":{"content":[]}}]}'), {"ok": 5, "unparsed": 1}),
+        (
+            lambda line: line.replace(b'"total_tokens"', b'"prompt_tokens":-5,"completion_tokens":99999999999,"x"'),
+            {"ok": 6},
+        ),
+        (lambda line: line.replace(b'"usage"', b'"was"'), {"ok": 6}),
+        (lambda line: line.replace(b'"created"', b'"created":1e300,"x"'), {"ok": 6}),
     ],
     ids=[
         "deep", "64MB", "NaN", "1e999", "5000 digits", "cut", "not UTF-8", "doubled", "foreign", "no id", "CRLF",
-        "two in one", "null null",
+        "two in one", "NUL inside", "NUL alone", "newlines", "null null", "error at 200", "no choice", "null content",
+        "no content", "odd usage", "no usage", "odd time",
     ],
 )  # fmt: skip
 def test_one_bad_line_stops_no_other(
@@ -89,9 +103,42 @@ def test_what_was_wrong_is_counted_once_however_often_the_lines_are_read(
     assert [(each.doubled, each.foreign, each.damaged) for each in published if each] == [(1, 1, 1)]
 
 
+def _with_body(line: bytes, body: bytes) -> bytes:
+    return b"{" + _id(line) + b',"response":{"status_code":200,"body":' + body + b"}}"
+
+
 def _id(line: bytes) -> bytes:
     start = line.index(b'"custom_id"')
     return line[start : line.index(b",", start)]
+
+
+class _InBoth(httpx.HTTPTransport):
+    """Names the answers as errors too: a file in which each request failed besides."""
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        response = super().handle_request(request)
+        if request.method != "GET" or response.status_code != 200:
+            return response
+        body = response.read()
+        if request.url.path.endswith("/content") and "again=1" in str(request.url):
+            failed = [b"{" + _id(line) + b',"response":{"status_code":500,"body":{}}}' for line in body.splitlines()]
+            return httpx.Response(200, content=b"\n".join(failed))
+        if b'"output_file_id":"' in body:
+            handle = body.partition(b'"output_file_id":"')[2].partition(b'"')[0]
+            body = body.replace(b'"error_file_id":null', b'"error_file_id":"' + handle + b'/content?again=1&x="')
+        return httpx.Response(200, content=body)
+
+
+def test_an_answer_counts_also_where_the_errors_name_its_request_too(
+    simulate: Callable[..., Simulator], store: LocalStore, experiment_file: Callable[..., Path]
+) -> None:
+    simulator = simulate()
+    settings = Settings(environment(simulator, PAIRLOG_QUIET_SECONDS="0.1", PAIRLOG_LEASE_SECONDS="5"))
+    with Worker(store, clock=SystemClock(), settings=settings, transport=_InBoth()) as worker:
+        assert not finished(worker, experiment_file(samples=4)).is_open
+        assert counts(worker)["ok"] == simulator.ledger.totals.requests == 6
+        (run,) = worker.runs(worker.experiment_names()[0])
+        assert [batch.rows.doubled for batch in run.refresh().batches.values() if batch.rows] == [6]
 
 
 def test_lines_split_at_newlines_only_and_too_long_ones_are_marked() -> None:

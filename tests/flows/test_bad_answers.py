@@ -1,0 +1,182 @@
+"""Answers that no provider should give: what they cost, what they must not, and how the study goes on."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+
+from pipeline.clock import SystemClock
+from pipeline.ids import BatchId
+from pipeline.operations.auditing import audit_ledger
+from pipeline.operations.resuming import resume
+from pipeline.operations.settling import adopt_by_hand
+from pipeline.operations.worker import Worker
+from pipeline.settings import Settings
+from pipeline.simulator import Simulator, parse_faults
+from pipeline.storage.local import LocalStore
+from tests.conftest import environment
+from tests.flows.studies import check_against_ledger, column, counts, finished, problems, rows, submitted
+
+Simulate = Callable[..., Simulator]
+WorkerFor = Callable[..., Worker]
+ExperimentFile = Callable[..., Path]
+PACE = {"PAIRLOG_QUIET_SECONDS": "0.1", "PAIRLOG_PAUSE_SECONDS": "0.05", "PAIRLOG_LEASE_SECONDS": "5"}
+
+
+class Altered(httpx.HTTPTransport):
+    """A way to the provider on which answers to such calls are changed, as often as told; it counts them."""
+
+    def __init__(self, method: str, ending: str, alter: Callable[[bytes], bytes], *, times: int = 10**6) -> None:
+        super().__init__()
+        self._call = (method, ending)
+        self._alter = alter
+        self._left = times
+        self.calls = 0
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        method, ending = self._call
+        if request.method != method or ending not in request.url.path:
+            return super().handle_request(request)
+        self.calls += 1
+        response = super().handle_request(request)
+        if response.status_code != 200 or self._left == 0:
+            return response
+        self._left -= 1
+        return httpx.Response(200, content=self._alter(response.read()))
+
+
+def at(simulator: Simulator, store: LocalStore, transport: httpx.BaseTransport) -> Worker:
+    return Worker(store, clock=SystemClock(), settings=Settings(environment(simulator, **PACE)), transport=transport)
+
+
+def told(**fields: object) -> Callable[[bytes], bytes]:
+    """Return what makes a batch say this of itself."""
+    return lambda body: msgspec.json.encode({**msgspec.json.decode(body), **fields})
+
+
+def without(*names: str) -> Callable[[bytes], bytes]:
+    def alter(body: bytes) -> bytes:
+        batch = msgspec.json.decode(body)
+        return msgspec.json.encode({name: value for name, value in batch.items() if name not in names})
+
+    return alter
+
+
+@pytest.mark.parametrize(
+    "alter",
+    [
+        told(request_counts={"total": 0, "completed": 0, "failed": 0}),
+        told(request_counts={"total": 15, "completed": 3, "failed": -2}),
+        told(request_counts={"total": 4, "completed": 40, "failed": 0}),
+        told(request_counts=None),
+        told(created_at=1_900_000_000_000, expires_at="soon", metadata=None, new={"field": [1]}),
+        told(created_at="2026-11-16T09:00:00"),
+        without("request_counts", "created_at", "metadata", "errors", "endpoint", "object"),
+    ],
+    ids=["no counts", "fewer", "more than all", "null", "odd times", "naive time", "bare"],
+)
+def test_what_a_batch_says_beside_its_status_is_only_advice(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile, alter: Callable[[bytes], bytes]
+) -> None:
+    simulator = simulate()
+    with at(simulator, store, Altered("GET", "/batches/batch", alter)) as worker:
+        assert not finished(worker, experiment_file()).is_open
+        assert counts(worker)["ok"] == simulator.ledger.totals.requests == 15
+        check_against_ledger(worker, simulator.ledger)
+
+
+def test_a_status_that_goes_back_changes_nothing(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile
+) -> None:
+    simulator = simulate(latency_seconds=60)
+    with at(simulator, store, Altered("GET", "/batches/batch", told(status="in_progress"), times=1)) as worker:
+        (run,) = submitted(worker, experiment_file())
+        resume(worker, [run], interval=0, once=True)
+    with at(simulator, store, Altered("GET", "/batches/batch", told(status="validating"))) as worker:
+        (run,) = worker.runs(run.experiment.name)
+        resume(worker, [run], interval=0, once=True)
+        batch = run.refresh().batches[BatchId("s000-1")]
+        assert (batch.phase, batch.remote_status) == ("running", "validating")
+
+
+def test_a_key_that_is_refused_while_batches_run_is_tried_once_for_each_and_told(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile
+) -> None:
+    simulator = simulate()
+    file = experiment_file(more="batch: {max_requests: 5}")
+    way = Altered("GET", "/batches/batch", bytes)
+    with at(simulator, store, way) as worker:
+        runs = submitted(worker, file)
+        simulator.engine.faults.replace(parse_faults("poll.401"))
+        end = resume(worker, runs, interval=0.01)
+        assert (end.is_open, end.moves_by_itself, way.calls) == (True, False, 3)
+        assert "401" in end.reasons[0]
+        simulator.engine.faults.replace({})
+        assert not resume(worker, runs, interval=0.01).is_open
+        check_against_ledger(worker, simulator.ledger)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{"error": {"message": "try later"}}', "in place of the lines"),
+        (b'{\n  "error": {\n    "message": "try later"\n  }\n}\n', "in place of the lines"),
+        (b"<html>sign in</html>", "does not hold lines"),
+        (b"\x1f\x8b\x08\x00\x00\x00\x00\x00", "does not hold lines"),
+    ],
+    ids=["an error", "an error in many lines", "a page", "compressed"],
+)
+def test_what_stays_in_the_place_of_results_is_held_and_nothing_is_bought_again(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile, body: bytes, said: str
+) -> None:
+    simulator = simulate()
+    with at(simulator, store, Altered("GET", "/content", lambda _: body)) as worker:
+        end = finished(worker, experiment_file())
+        assert (end.is_open, end.moves_by_itself) == (True, False)
+        assert said in end.reasons[0]
+    with Worker(store, clock=SystemClock(), settings=Settings(environment(simulator, **PACE))) as worker:
+        (run,) = worker.runs(worker.experiment_names()[0])
+        held = run.refresh().batches[BatchId("s000-1")]
+        adopt_by_hand(run, held, str(held.remote_id))
+        assert not resume(worker, [run], interval=0.01).is_open
+        assert counts(worker)["ok"] == simulator.ledger.totals.requests == 15
+        check_against_ledger(worker, simulator.ledger)
+
+
+def test_results_that_are_gone_are_held_and_not_bought_again(
+    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile
+) -> None:
+    simulator = simulate(faults=parse_faults("download.404"))
+    worker = worker_for(simulator, **PACE)
+    end = finished(worker, experiment_file())
+    assert (end.is_open, end.moves_by_itself) == (True, False)
+    assert "cannot be fetched" in end.reasons[0]
+    assert len(simulator.ledger.creates) == 1
+
+
+def test_of_two_batches_under_one_key_one_is_kept_and_the_other_stopped_and_remembered(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile
+) -> None:
+    simulator = simulate(latency_seconds=0.5, faults=parse_faults("create.lost=1"))
+
+    class Twice(httpx.HTTPTransport):
+        """A proxy that repeats what it thinks got lost."""
+
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            try:
+                return super().handle_request(request)
+            except httpx.HTTPError:
+                super().handle_request(request)
+                raise
+
+    with at(simulator, store, Twice()) as worker:
+        assert not finished(worker, experiment_file()).is_open
+        (kept,) = set(column(rows(worker), "remote_batch_id"))
+        made, stopped = ({each.batch_id for each in of} for of in (simulator.ledger.batches, simulator.ledger.cancels))
+        assert (len(made), stopped) == (2, made - {kept})
+        assert counts(worker)["ok"] == 15
+        assert problems(worker) == []
+        found = audit_ledger(worker, simulator.ledger.path.read_bytes())
+        assert [each for each in found if "no log knows it" in each.problem] == []
