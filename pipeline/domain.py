@@ -4,6 +4,8 @@ What a person writes is in `experiment`, what happened is in `events`.
 """
 
 import re
+from collections.abc import Collection
+from operator import attrgetter
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -177,7 +179,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     judged_at: float | None = None
 
 
-class Counts(msgspec.Struct, frozen=True, kw_only=True):
+class Counts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How the requests of something ended; `planned` is always the sum of the others."""
 
     planned: int = 0
@@ -202,7 +204,12 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
         return self.planned - self.ended
 
     def __add__(self, other: "Counts") -> "Counts":
-        return Counts(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
+        return Counts.sum_of([self, other])
+
+    @classmethod
+    def sum_of(cls, many: "Collection[Counts]") -> "Counts":
+        """Return how the requests of all of these ended."""
+        return cls(**{name: sum(map(attrgetter(name), many)) for name in cls.__struct_fields__})
 
     def as_dict(self) -> dict[str, int]:
         """Return the conservation row: planned, each status, open; `inapplicable` only where the judge said so."""

@@ -23,8 +23,7 @@ class Slice(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def counts(self) -> Counts:
         """How the slice's requests ended."""
-        planned = Counts(planned=self.requests)
-        return sum((replace(batch.counts, planned=0) for batch in self.batches), planned)
+        return replace(Counts.sum_of([batch.counts for batch in self.batches]), planned=self.requests)
 
     @property
     def is_asked(self) -> bool:

@@ -1,8 +1,8 @@
 """The state of a run, folded from its commits: pure, total, and the only way to a state."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Literal, assert_never
+from typing import Any, Literal, assert_never
 
 import msgspec
 from msgspec.structs import replace
@@ -47,7 +47,7 @@ AT_PROVIDER: frozenset[Phase] = frozenset({"submitted", "running"})
 UNSETTLED: frozenset[Phase] = frozenset({"submitting", "uncertain", "held"})
 
 
-class BatchState(msgspec.Struct, frozen=True, kw_only=True):
+class BatchState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What is known about one batch.
 
     `other_files` were uploaded for earlier attempts, or by writers that had been replaced meanwhile. `voided` are the
@@ -122,8 +122,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def counts(self) -> Counts:
         """How the run's requests ended."""
-        planned = Counts(planned=self.plan.requests if self.plan else 0)
-        return sum((replace(batch.counts, planned=0) for batch in self.batches.values()), planned)
+        ended = Counts.sum_of([batch.counts for batch in self.batches.values()])
+        return replace(ended, planned=self.plan.requests if self.plan else 0)
 
 
 def fold(state: RunState, commits: Iterable[Commit]) -> RunState:
@@ -137,15 +137,24 @@ def fold(state: RunState, commits: Iterable[Commit]) -> RunState:
         number += 1
         is_stale = commit.epoch < epoch
         stale += is_stale
-        apply = _note if is_stale else _apply
         epoch = max(epoch, commit.epoch)
+        rules = _RULES_OF_THE_REPLACED if is_stale else _RULES
         for event in commit.events:
-            if isinstance(event, RunPlanned):
+            rule = rules.get(type(event))
+            if rule is not None:
+                batch = batches.get(event.batch_id)  # type: ignore[union-attr]  # rules are for events of one batch
+                if batch is not None:
+                    batches[batch.batch_id] = rule(batch, event, commit)
+            elif isinstance(event, RunPlanned):
                 plan = _asked_for(plan, event)
-            elif isinstance(event, TurnPlanned):
-                turns = turns if is_stale or event.after in (turn.after for turn in turns) else (*turns, event)
-            else:
-                apply(batches, event, commit)
+            elif is_stale:
+                continue
+            elif isinstance(event, BatchPlanned):
+                batches.setdefault(event.batch_id, _planned(event))
+            elif isinstance(event, CancelAsked):
+                _cancel(batches, event)
+            elif isinstance(event, TurnPlanned) and event.after not in (turn.after for turn in turns):
+                turns = (*turns, event)
     return replace(state, batches=batches, plan=plan, turns=turns, commits=number, epoch=epoch, stale=stale)
 
 
@@ -156,46 +165,6 @@ def _asked_for(plan: RunPlanned | None, event: RunPlanned) -> RunPlanned:
     if event.asked in {plan.asked, "segments"} or plan.run_digest != event.run_digest:
         return plan
     return replace(plan, asked="experiment", experiment_digest=event.experiment_digest)
-
-
-def _note(batches: dict[BatchId, BatchState], event: AnyEvent, commit: Commit) -> None:
-    """Remember what a writer did before it learned that it had been replaced: its files, its sending, its batch.
-
-    That its own attempt made no batch is a fact too, for nobody else could have made one.
-    """
-    match event:
-        case Submitted(batch_id=batch_id) | Adopted(batch_id=batch_id) if batch_id in batches:
-            batches[batch_id] = _made(batches[batch_id], event, commit)
-        case FileUploaded(batch_id=batch_id) if batch_id in batches:
-            batches[batch_id] = _superseded(batches[batch_id], event)
-        case Uncertain(batch_id=batch_id, attempt=attempt) if batch_id in batches:
-            batch = batches[batch_id]
-            if batch.phase == "uncertain" and batch.attempt == attempt:
-                batches[batch_id] = replace(batch, uncertain_at=commit.at)
-        case Refused(batch_id=batch_id, attempt=attempt) if batch_id in batches:
-            batch = batches[batch_id]
-            if batch.attempt == attempt and batch.writer == commit.writer:
-                batches[batch_id] = _attempted(batch, event, commit)
-
-
-def _apply(batches: dict[BatchId, BatchState], event: AnyEvent, commit: Commit) -> None:
-    match event:
-        case BatchPlanned(batch_id=batch_id):
-            batches.setdefault(batch_id, _planned(event))
-        case CancelAsked(batch_ids=batch_ids):
-            for batch_id in batch_ids:
-                if batch_id in batches:
-                    batches[batch_id] = _cancel_asked(batches[batch_id])
-        case RunPlanned() | TurnPlanned():
-            pass
-        case RemoteCleaned(batch_id=batch_id):
-            if batch_id in batches:
-                batches[batch_id] = replace(batches[batch_id], cleaned=True)
-        case _:
-            batch = batches.get(event.batch_id)
-            if batch is not None:
-                over = batch.phase == "published"
-                batches[event.batch_id] = _superseded(batch, event) if over else _evolve(batch, event, commit)
 
 
 def _planned(event: BatchPlanned) -> BatchState:
@@ -209,41 +178,19 @@ def _planned(event: BatchPlanned) -> BatchState:
     )
 
 
+def _cancel(batches: dict[BatchId, BatchState], event: CancelAsked) -> None:
+    for batch in [batches[batch_id] for batch_id in event.batch_ids if batch_id in batches]:
+        batches[batch.batch_id] = _cancel_asked(batch)
+
+
 def _cancel_asked(batch: BatchState) -> BatchState:
     if batch.phase in NOT_SENT:
         return replace(batch, phase="cancelled", cancel_asked=True, note="cancelled before it was sent")
     return replace(batch, cancel_asked=batch.phase not in {"published", "cancelled"})
 
 
-BatchEvent = (
-    InputStored | AttemptOpened | FileUploaded | Submitted | Uncertain | Adopted | Voided | Held | Refused
-    | StatusChanged | Ended | OutputsStored | RowsPublished
-)  # fmt: skip
-
-
-def _evolve(batch: BatchState, event: BatchEvent, commit: Commit) -> BatchState:
-    match event:
-        case InputStored():
-            return replace(batch, input=event, phase="prepared") if batch.phase == "planned" else batch
-        case AttemptOpened():
-            return _opened(batch, event, commit)
-        case StatusChanged(status=status, running=running):
-            if batch.phase not in AT_PROVIDER:
-                return batch
-            phase: Phase = "running" if running or batch.phase == "running" else "submitted"
-            return replace(batch, remote_status=status, status_at=commit.at, phase=phase)
-        case Ended():
-            return _ended(batch, event, commit)
-        case OutputsStored(parts=parts):
-            return replace(batch, parts=parts, phase="stored") if batch.phase == "ended" else batch
-        case RowsPublished(counts=counts, again=again):
-            return replace(batch, counts=counts, again=again, rows=event, phase="published")
-        case FileUploaded() | Submitted() | Uncertain() | Adopted() | Voided() | Held() | Refused():
-            if event.attempt != batch.attempt:
-                return _superseded(batch, event)
-            return _attempted(batch, event, commit)
-        case _:
-            assert_never(event)
+def _prepared(batch: BatchState, event: InputStored, _: Commit) -> BatchState:
+    return replace(batch, input=event, phase="prepared") if batch.phase == "planned" else batch
 
 
 def _opened(batch: BatchState, event: AttemptOpened, commit: Commit) -> BatchState:
@@ -267,6 +214,13 @@ def _opened(batch: BatchState, event: AttemptOpened, commit: Commit) -> BatchSta
         not_before=None,
         note=None,
     )
+
+
+def _status_changed(batch: BatchState, event: StatusChanged, commit: Commit) -> BatchState:
+    if batch.phase not in AT_PROVIDER:
+        return batch
+    phase: Phase = "running" if event.running or batch.phase == "running" else "submitted"
+    return replace(batch, remote_status=event.status, status_at=commit.at, phase=phase)
 
 
 def _ended(batch: BatchState, event: Ended, commit: Commit) -> BatchState:
@@ -296,7 +250,27 @@ def _ended(batch: BatchState, event: Ended, commit: Commit) -> BatchState:
     )
 
 
+def _stored(batch: BatchState, event: OutputsStored, _: Commit) -> BatchState:
+    return replace(batch, parts=event.parts, phase="stored") if batch.phase == "ended" else batch
+
+
+def _published(batch: BatchState, event: RowsPublished, _: Commit) -> BatchState:
+    if batch.phase == "published":
+        return batch
+    return replace(batch, counts=event.counts, again=event.again, rows=event, phase="published")
+
+
+def _cleaned(batch: BatchState, _event: RemoteCleaned, _: Commit) -> BatchState:
+    return replace(batch, cleaned=True)
+
+
 AttemptEvent = FileUploaded | Submitted | Uncertain | Adopted | Voided | Held | Refused
+
+
+def _tried(batch: BatchState, event: AttemptEvent, commit: Commit) -> BatchState:
+    if batch.phase == "published" or event.attempt != batch.attempt:
+        return _superseded(batch, event, commit)
+    return _attempted(batch, event, commit)
 
 
 def _attempted(batch: BatchState, event: AttemptEvent, commit: Commit) -> BatchState:
@@ -305,7 +279,7 @@ def _attempted(batch: BatchState, event: AttemptEvent, commit: Commit) -> BatchS
     if isinstance(event, Submitted | Adopted):
         return _made(batch, event, commit)
     if batch.phase not in UNSETTLED:
-        return _superseded(batch, event)
+        return _superseded(batch, event, commit)
     match event:
         case FileUploaded(file_id=file_id):
             return replace(batch, file_id=file_id)
@@ -338,7 +312,7 @@ def _made(batch: BatchState, event: Submitted | Adopted, commit: Commit) -> Batc
     """The provider has a batch: a fact, whoever says it and whatever was thought of the attempt meanwhile."""
     known = event.remote_id in batch.superseded
     if event.attempt != batch.attempt or batch.phase not in _NOTHING_MADE or known:
-        return _superseded(batch, event)
+        return _superseded(batch, event, commit)
     return replace(
         batch,
         phase="submitted",
@@ -359,7 +333,7 @@ def _without_remote(batch: BatchState) -> BatchState:
     return replace(batch, remote_id=None, superseded=(*batch.superseded, batch.remote_id))
 
 
-def _superseded(batch: BatchState, event: BatchEvent) -> BatchState:
+def _superseded(batch: BatchState, event: AttemptEvent, _: Commit) -> BatchState:
     """Keep the name of a batch, or of an input, that turned up for an attempt which is over or no longer the last."""
     match event:
         case Submitted(remote_id=remote_id) | Adopted(remote_id=remote_id) if (
@@ -370,3 +344,37 @@ def _superseded(batch: BatchState, event: BatchEvent) -> BatchState:
             return replace(batch, other_files=(*batch.other_files, file_id), cleaned=False)
         case _:
             return batch
+
+
+def _still_uncertain(batch: BatchState, event: Uncertain, commit: Commit) -> BatchState:
+    is_same = batch.phase == "uncertain" and batch.attempt == event.attempt
+    return replace(batch, uncertain_at=commit.at) if is_same else batch
+
+
+def _refused_after_all(batch: BatchState, event: Refused, commit: Commit) -> BatchState:
+    """That a writer's own attempt made no batch is a fact, for nobody else could have made one."""
+    is_own = batch.attempt == event.attempt and batch.writer == commit.writer
+    return _attempted(batch, event, commit) if is_own else batch
+
+
+_Rule = Callable[[BatchState, Any, Commit], BatchState]  # Any: each rule names the events that it is for
+
+_RULES: dict[type[AnyEvent], _Rule] = {
+    InputStored: _prepared,
+    AttemptOpened: _opened,
+    **dict.fromkeys((FileUploaded, Submitted, Uncertain, Adopted, Voided, Held, Refused), _tried),
+    StatusChanged: _status_changed,
+    Ended: _ended,
+    OutputsStored: _stored,
+    RowsPublished: _published,
+    RemoteCleaned: _cleaned,
+}
+
+# What a writer did before it learned that it had been replaced: its files, its sending, its batch.
+_RULES_OF_THE_REPLACED: dict[type[AnyEvent], _Rule] = {
+    Submitted: _made,
+    Adopted: _made,
+    FileUploaded: _superseded,
+    Uncertain: _still_uncertain,
+    Refused: _refused_after_all,
+}

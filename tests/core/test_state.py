@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline import state as folding
 from pipeline.domain import Counts
 from pipeline.events import (
     Adopted,
@@ -26,6 +27,7 @@ from pipeline.events import (
     Segment,
     StatusChanged,
     Submitted,
+    TurnPlanned,
     Uncertain,
     Voided,
     decode_commit,
@@ -174,6 +176,12 @@ def test_a_writer_that_lost_its_epoch_changes_nothing() -> None:
     commits = [a_commit(PLANNED, STORED, epoch=2), a_commit(OPENED, seq=1, epoch=1)]
     state = fold(RunState(run_id=RUN), commits)
     assert (state.batches[BATCH].phase, state.stale, state.commits) == ("prepared", 1, 2)
+
+
+def test_every_event_about_one_batch_has_a_rule() -> None:
+    of_the_run = {RunPlanned, TurnPlanned, BatchPlanned, CancelAsked}
+    assert set(folding._RULES) | of_the_run == set(AnyEvent.__args__)
+    assert set(folding._RULES_OF_THE_REPLACED) <= set(folding._RULES)
 
 
 ANY = st.sampled_from(
