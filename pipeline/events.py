@@ -4,6 +4,7 @@ Events carry ids, counts, keys and digests, never texts or secrets. A new field 
 renamed or retyped, a tag never reused: every past shape must go on decoding (tests/golden).
 """
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Literal
 
@@ -20,7 +21,7 @@ Asked = Literal["experiment", "segments"]
 End = Literal["completed", "expired", "cancelled", "failed"]
 
 
-class Segment(msgspec.Struct, frozen=True, kw_only=True):
+class Segment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A fixed slice of a run's requests: `requests` of them from position `start` on."""
 
     start: int
@@ -28,7 +29,7 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One raw object of what came back, with the digest and size of its bytes before compression."""
 
     name: str
@@ -37,18 +38,18 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
 
 
-class LineFault(msgspec.Struct, frozen=True, kw_only=True):
+class LineFault(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A line of the input that the provider named when it failed a batch; `line` counts from 1."""
 
     line: int | None
     reason: str
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
+class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type"):
     """A fact about a run."""
 
 
-class RunPlanned(Event, frozen=True, kw_only=True, tag="run-planned"):
+class RunPlanned(Event, frozen=True, kw_only=True, gc=False, tag="run-planned"):
     """The run's requests are fixed, and the slices of those that can be asked at once.
 
     There are more requests than these slices hold where later ones go on from the answers to earlier ones
@@ -65,7 +66,7 @@ class RunPlanned(Event, frozen=True, kw_only=True, tag="run-planned"):
     asked: Asked = "experiment"
 
 
-class BatchPlanned(Event, frozen=True, kw_only=True, tag="batch-planned"):
+class BatchPlanned(Event, frozen=True, kw_only=True, gc=False, tag="batch-planned"):
     """A slice, or what got no answer in the batch `after`, is to be sent.
 
     `send` is the how-manieth sending of these requests this is.
@@ -78,7 +79,7 @@ class BatchPlanned(Event, frozen=True, kw_only=True, tag="batch-planned"):
     after: BatchId | None = None
 
 
-class TurnPlanned(Event, frozen=True, kw_only=True, tag="turn-planned"):
+class TurnPlanned(Event, frozen=True, kw_only=True, gc=False, tag="turn-planned"):
     """Every request of the slice `after` has ended: what goes on from its answers is cut into these further slices.
 
     Slices are numbered through: these follow on those that were there before.
@@ -88,7 +89,7 @@ class TurnPlanned(Event, frozen=True, kw_only=True, tag="turn-planned"):
     segments: tuple[Segment, ...]
 
 
-class InputStored(Event, frozen=True, kw_only=True, tag="input-stored"):
+class InputStored(Event, frozen=True, kw_only=True, gc=False, tag="input-stored"):
     """What will be sent lies in the store, byte for byte; digest and size are those of the bare lines."""
 
     batch_id: BatchId
@@ -98,7 +99,7 @@ class InputStored(Event, frozen=True, kw_only=True, tag="input-stored"):
     requests: int
 
 
-class AttemptOpened(Event, frozen=True, kw_only=True, tag="attempt-opened"):
+class AttemptOpened(Event, frozen=True, kw_only=True, gc=False, tag="attempt-opened"):
     """Its author, and nobody else, may now try once to create the batch under `batch_key`."""
 
     batch_id: BatchId
@@ -107,7 +108,7 @@ class AttemptOpened(Event, frozen=True, kw_only=True, tag="attempt-opened"):
     account: str | None = None
 
 
-class FileUploaded(Event, frozen=True, kw_only=True, tag="file-uploaded"):
+class FileUploaded(Event, frozen=True, kw_only=True, gc=False, tag="file-uploaded"):
     """The provider holds the input under its own name."""
 
     batch_id: BatchId
@@ -115,7 +116,7 @@ class FileUploaded(Event, frozen=True, kw_only=True, tag="file-uploaded"):
     file_id: str
 
 
-class Submitted(Event, frozen=True, kw_only=True, tag="submitted"):
+class Submitted(Event, frozen=True, kw_only=True, gc=False, tag="submitted"):
     """The provider took the batch and gave it its own id."""
 
     batch_id: BatchId
@@ -123,7 +124,7 @@ class Submitted(Event, frozen=True, kw_only=True, tag="submitted"):
     remote_id: str
 
 
-class Uncertain(Event, frozen=True, kw_only=True, tag="uncertain"):
+class Uncertain(Event, frozen=True, kw_only=True, gc=False, tag="uncertain"):
     """Whether the provider has the batch is not known; it was looked for and not seen yet."""
 
     batch_id: BatchId
@@ -131,7 +132,7 @@ class Uncertain(Event, frozen=True, kw_only=True, tag="uncertain"):
     reason: str
 
 
-class Adopted(Event, frozen=True, kw_only=True, tag="adopted"):
+class Adopted(Event, frozen=True, kw_only=True, gc=False, tag="adopted"):
     """The batch of an uncertain attempt was found at the provider; one that is not proven ours is never cancelled."""
 
     batch_id: BatchId
@@ -141,7 +142,7 @@ class Adopted(Event, frozen=True, kw_only=True, tag="adopted"):
     proven: bool = True
 
 
-class Voided(Event, frozen=True, kw_only=True, tag="voided"):
+class Voided(Event, frozen=True, kw_only=True, gc=False, tag="voided"):
     """The attempt made no batch; another may be opened."""
 
     batch_id: BatchId
@@ -149,7 +150,7 @@ class Voided(Event, frozen=True, kw_only=True, tag="voided"):
     reason: str
 
 
-class Held(Event, frozen=True, kw_only=True, tag="held"):
+class Held(Event, frozen=True, kw_only=True, gc=False, tag="held"):
     """A person must decide."""
 
     batch_id: BatchId
@@ -157,7 +158,7 @@ class Held(Event, frozen=True, kw_only=True, tag="held"):
     reason: str
 
 
-class Refused(Event, frozen=True, kw_only=True, tag="refused"):
+class Refused(Event, frozen=True, kw_only=True, gc=False, tag="refused"):
     """The provider refused to make the batch, or its author did not ask: in either case there is none.
 
     A fault of the content ends its requests; a fault of the account or the rate burns no attempt.
@@ -172,7 +173,7 @@ class Refused(Event, frozen=True, kw_only=True, tag="refused"):
     needs_person: bool = False
 
 
-class StatusChanged(Event, frozen=True, kw_only=True, tag="status-changed"):
+class StatusChanged(Event, frozen=True, kw_only=True, gc=False, tag="status-changed"):
     """The provider calls the batch something else than before."""
 
     batch_id: BatchId
@@ -180,13 +181,13 @@ class StatusChanged(Event, frozen=True, kw_only=True, tag="status-changed"):
     running: bool = True
 
 
-class CancelAsked(Event, frozen=True, kw_only=True, tag="cancel-asked"):
+class CancelAsked(Event, frozen=True, kw_only=True, gc=False, tag="cancel-asked"):
     """A person wants no more of these batches; what was answered is kept."""
 
     batch_ids: tuple[BatchId, ...]
 
 
-class Ended(Event, frozen=True, kw_only=True, tag="ended"):
+class Ended(Event, frozen=True, kw_only=True, gc=False, tag="ended"):
     """The batch is over at the provider; `parts` are what can be fetched, `lines` how many lines each has if told.
 
     A batch that failed for a reason of the account is sent again without burning an attempt: its `fault` says so.
@@ -202,7 +203,7 @@ class Ended(Event, frozen=True, kw_only=True, tag="ended"):
     lines: dict[str, int] = {}
 
 
-class OutputsStored(Event, frozen=True, kw_only=True, tag="outputs-stored"):
+class OutputsStored(Event, frozen=True, kw_only=True, gc=False, tag="outputs-stored"):
     """What came back lies in the store, byte for byte, before anything read it."""
 
     batch_id: BatchId
@@ -210,7 +211,7 @@ class OutputsStored(Event, frozen=True, kw_only=True, tag="outputs-stored"):
     parts: tuple[Part, ...]
 
 
-class RowsPublished(Event, frozen=True, kw_only=True, tag="rows-published"):
+class RowsPublished(Event, frozen=True, kw_only=True, gc=False, tag="rows-published"):
     """The rows of the requests that ended in this batch can be read; `again` requests have no row yet."""
 
     batch_id: BatchId
@@ -223,7 +224,7 @@ class RowsPublished(Event, frozen=True, kw_only=True, tag="rows-published"):
     doubled: int = 0
 
 
-class RemoteCleaned(Event, frozen=True, kw_only=True, tag="remote-cleaned"):
+class RemoteCleaned(Event, frozen=True, kw_only=True, gc=False, tag="remote-cleaned"):
     """The input we had uploaded was removed from the provider; its rows were durable before."""
 
     batch_id: BatchId
@@ -251,7 +252,7 @@ AnyEvent = (
 )
 
 
-class Commit(msgspec.Struct, frozen=True, kw_only=True):
+class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One object of a log: events applied together, chained to the object before by its digest."""
 
     commit_id: str
@@ -288,7 +289,7 @@ def encode_commit(commit: Commit) -> bytes:
 
 def decode_commit(body: bytes, *, key: str) -> Commit:
     """Return the commit, or raise CorruptObjectError that names the object."""
-    if digest(body[:-_SUM]).encode() != body[-66:-2]:
+    if not is_whole(body):
         raise CorruptObjectError(f"{key}: its bytes were changed or cut; restore this object from a backup")
     try:
         commit = _commits.decode(body)
@@ -297,6 +298,20 @@ def decode_commit(body: bytes, *, key: str) -> Commit:
     if commit.schema > SCHEMA:
         raise CorruptObjectError(f"{key}: {_NEWER} (schema {commit.schema})")
     return commit
+
+
+def is_whole(body: bytes) -> bool:
+    """Say whether the bytes of a commit are those that were written."""
+    return digest(body[:-_SUM]).encode() == body[-66:-2]
+
+
+def decode_unproven(bodies: Iterable[bytes]) -> list[Commit]:
+    """Return many commits at once; that they are whole is for the caller to prove, and none if one does not decode."""
+    try:
+        commits = _commits.decode_lines(b"\n".join(bodies))
+    except msgspec.DecodeError:
+        return []
+    return commits if all(commit.schema <= SCHEMA for commit in commits) else []
 
 
 def _why_not(body: bytes) -> str:

@@ -14,7 +14,7 @@ import msgspec
 
 from pipeline.clock import Clock
 from pipeline.errors import ConflictError, CorruptObjectError, MissingError, StoreError
-from pipeline.events import AnyEvent, Commit, decode_commit, encode_commit
+from pipeline.events import AnyEvent, Commit, decode_commit, decode_unproven, encode_commit, is_whole
 from pipeline.ids import Digest, RunId, digest
 from pipeline.state import RunState, fold
 from pipeline.storage import Reads, Store, checkpoints, keys
@@ -22,7 +22,7 @@ from pipeline.storage.checkpoints import Checkpoint
 
 _LARGEST_COMMIT = 256 * 1024
 _READERS = 16
-_READ_AHEAD = 256
+_READ_AHEAD = 2_048
 _FAR_BEHIND = 8  # so many commits are read one by one; for more a checkpoint is looked for
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 5.0
@@ -120,7 +120,7 @@ def read_commits(
     store: Reads, run_id: RunId, *, seq: int = 0, prev: Digest | None = None
 ) -> Iterator[tuple[Commit, Digest]]:
     """Yield every commit from number `seq` on with its digest; raise CorruptObjectError where the chain breaks."""
-    yield from _chained(run_id, _bodies(store, run_id, _numbers(store, run_id, seq)), prev=prev)
+    yield from _chained(run_id, _blocks(store, run_id, _numbers(store, run_id, seq)), prev=prev)
 
 
 def current_state(store: Reads, run_id: RunId) -> RunState:
@@ -161,7 +161,7 @@ def _start(store: Reads, seen: RunState, head: Digest | None = None) -> _Start:
             return start
     if known is None:
         known = _numbers(store, run_id, at)
-    return _Start(state=seen, head=head, commits=_chained(run_id, _bodies(store, run_id, known), prev=head))
+    return _Start(state=seen, head=head, commits=_chained(run_id, _blocks(store, run_id, known), prev=head))
 
 
 def _checkpointed(store: Reads, checkpoint: Checkpoint, known: range | None) -> _Start | None:
@@ -171,10 +171,13 @@ def _checkpointed(store: Reads, checkpoint: Checkpoint, known: range | None) -> 
         numbers = range(checkpoint.seq, known.stop)
     else:
         numbers = _numbers(store, run_id, checkpoint.seq)
-    bodies = _bodies(store, run_id, numbers)
-    if digest(next(bodies, (0, b""))[1]) != checkpoint.head:
+    blocks = _blocks(store, run_id, numbers)
+    last, *bodies = next(blocks).bodies or [b""]
+    if digest(last) != checkpoint.head:
         return None
-    return _Start(state=checkpoint.state, head=checkpoint.head, commits=_chained(run_id, bodies, prev=checkpoint.head))
+    first = _Block(numbers=numbers[1 : len(bodies) + 1], bodies=bodies)
+    tail = _chained(run_id, chain([first], blocks), prev=checkpoint.head)
+    return _Start(state=checkpoint.state, head=checkpoint.head, commits=tail)
 
 
 def _numbers(store: Reads, run_id: RunId, seq: int) -> range:
@@ -191,21 +194,28 @@ def _numbers(store: Reads, run_id: RunId, seq: int) -> range:
     return range(seq, seq)
 
 
-def _bodies(store: Reads, run_id: RunId, numbers: range) -> Iterator[tuple[int, bytes]]:
-    """Yield every number with its commit's bytes, in order; several are read at once."""
+class _Block(msgspec.Struct, frozen=True, kw_only=True):
+    """The bytes of the commits with these numbers."""
+
+    numbers: range
+    bodies: list[bytes]
+
+
+def _blocks(store: Reads, run_id: RunId, numbers: range) -> Iterator[_Block]:
+    """Yield the bytes of the commits, in order, many at a time; several are read at once."""
 
     def read(stretch: range) -> list[bytes]:
         return [_body(store, keys.commit(run_id, number)) for number in stretch]
 
     if not numbers[1:]:
-        yield from zip(numbers, read(numbers), strict=True)
+        yield _Block(numbers=numbers, bodies=read(numbers))
         return
     with ThreadPoolExecutor(_READERS) as pool:
         while numbers:
             some, numbers = numbers[:_READ_AHEAD], numbers[_READ_AHEAD:]
             each = -(-len(some) // _READERS)
             stretches = [some[at : at + each] for at in range(0, len(some), each)]
-            yield from zip(some, chain.from_iterable(pool.map(read, stretches)), strict=True)
+            yield _Block(numbers=some, bodies=list(chain.from_iterable(pool.map(read, stretches))))
 
 
 def _body(store: Reads, key: str) -> bytes:
@@ -215,10 +225,30 @@ def _body(store: Reads, key: str) -> bytes:
         raise CorruptObjectError(f"{key} is missing although later commits exist; restore it from a backup") from error
 
 
-def _chained(
-    run_id: RunId, bodies: Iterator[tuple[int, bytes]], *, prev: Digest | None
-) -> Iterator[tuple[Commit, Digest]]:
-    for number, body in bodies:
+def _chained(run_id: RunId, blocks: Iterable[_Block], *, prev: Digest | None) -> Iterator[tuple[Commit, Digest]]:
+    """Yield the commits of every block that holds; where one does not, say which of its commits is at fault."""
+    for block in blocks:
+        found = _proven(run_id, block, prev) or list(_one_by_one(run_id, block, prev))
+        yield from found
+        prev = found[-1][1] if found else prev
+
+
+def _proven(run_id: RunId, block: _Block, prev: Digest | None) -> list[tuple[Commit, Digest]]:
+    """Return the commits if each names the digest of the bytes before it and the last is whole; else none at all."""
+    commits = decode_unproven(block.bodies)
+    digests = [digest(body) for body in block.bodies]
+    is_proven = (
+        [commit.prev for commit in commits] == [prev, *digests[:-1]]
+        and [commit.seq for commit in commits] == list(block.numbers)
+        and {commit.run_id for commit in commits} == {run_id}
+        and is_whole(block.bodies[-1])
+    )
+    return list(zip(commits, digests, strict=True)) if is_proven else []
+
+
+def _one_by_one(run_id: RunId, block: _Block, prev: Digest | None) -> Iterator[tuple[Commit, Digest]]:
+    """Yield the commits, or raise CorruptObjectError at the first that breaks the chain."""
+    for number, body in zip(block.numbers, block.bodies, strict=True):
         key = keys.commit(run_id, number)
         commit = decode_commit(body, key=key)
         if (commit.run_id, commit.seq) != (run_id, number):

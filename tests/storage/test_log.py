@@ -102,6 +102,14 @@ def test_any_flipped_byte_is_found_and_its_object_named(written: LocalStore, seq
             list(read_commits(written, RUN))
 
 
+def test_a_commit_changed_together_with_its_sum_is_noticed(written: LocalStore) -> None:
+    path = _file(written, 1)
+    body = path.read_bytes()[:-74].replace(b'"requests":3', b'"requests":4')
+    path.write_bytes(body + b',"sum":"' + hashlib.sha256(body).hexdigest().encode() + b'"}')
+    with pytest.raises(CorruptObjectError, match=f"{2:020d}.json does not follow"):
+        list(read_commits(written, RUN))
+
+
 @pytest.mark.parametrize("size", [0, 1, 40, 200])
 def test_a_half_written_commit_is_named(written: LocalStore, size: int) -> None:
     _file(written, 2).write_bytes(_file(written, 2).read_bytes()[:size])
