@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from measuring import Bar, Case, Result, at_least, ratios, side_by_side, timed, values
@@ -23,6 +24,7 @@ from pipeline.events import (
     Submitted,
 )
 from pipeline.ids import BatchId, Digest, ExperimentName, RunId, batch_id
+from pipeline.state import RunState
 from pipeline.storage import checkpoints, keys
 from pipeline.storage.checkpoints import Checkpoint
 from pipeline.storage.log import RunLog, current_state, read_commits
@@ -126,18 +128,57 @@ def from_a_checkpoint(folder: Path, size: int) -> Result:
 
 
 def json_fold(folder: Path, size: int) -> Result:
-    """`json.loads` of every object, and a dictionary a batch that the events are merged into."""
+    """`json.loads` of every object, and a dictionary a batch that its events change: the same state as ours."""
     store = _store(folder, with_checkpoint=False)
+    batches: dict[str, dict[str, Any]] = {}
 
     def work() -> int:
-        batches: dict[str, dict] = {}
         for key in store.list_from(keys.LOG):
-            for event in json.loads(store.get(key))["events"]:
-                if "batch_id" in event:
-                    batches.setdefault(event["batch_id"], {}).update(event, phase=event["type"])
-        return sum(batch["counts"]["ok"] for batch in batches.values())
+            commit = json.loads(store.get(key))
+            for event in commit["events"]:
+                if event["type"] == "batch-planned":
+                    batches[event["batch_id"]] = {**event, "phase": "planned"}
+                elif event["type"] != "run-planned":
+                    _change(batches[event["batch_id"]], event, commit)
+        return sum(batch["rows"]["counts"]["ok"] for batch in batches.values())
 
-    return timed(work)
+    spent = timed(work)
+    return {**spent, "same": float(_is_same(batches, current_state(store, RUN)))}
+
+
+def _change(batch: dict[str, Any], event: dict[str, Any], commit: dict[str, Any]) -> None:
+    match event["type"]:
+        case "input-stored":
+            batch["phase"], batch["input"] = "prepared", event
+        case "attempt-opened":
+            batch["phase"], batch["opened_at"], batch["writer"] = "submitting", commit["at"], commit["writer"]
+            batch["attempt"], batch["batch_key"], batch["account"] = (
+                event["attempt"],
+                event["batch_key"],
+                event["account"],
+            )
+        case "submitted":
+            batch["phase"], batch["remote_id"], batch["submitted_at"] = "submitted", event["remote_id"], commit["at"]
+        case "status-changed":
+            batch["phase"], batch["remote_status"], batch["status_at"] = "running", event["status"], commit["at"]
+        case "ended":
+            batch["phase"], batch["end"], batch["remote_status"] = "ended", event["end"], event["status"]
+            batch["ended_at"], batch["remote_parts"] = commit["at"], event["parts"]
+        case "outputs-stored":
+            batch["phase"], batch["parts"] = "stored", event["parts"]
+        case "rows-published":
+            batch["phase"], batch["rows"], batch["counts"] = "published", event, event["counts"]
+
+
+def _is_same(batches: dict[str, dict[str, Any]], state: RunState) -> bool:
+    """Say whether what the dictionaries hold is what our state says."""
+    ours = json.loads(msgspec.json.encode(state.batches))
+    return ours.keys() == batches.keys() and all(
+        ours[name][field] == value
+        for name, batch in batches.items()
+        for field, value in batch.items()
+        if field != "type"
+    )
 
 
 def bars(folder: Path, sizes: dict[str, int], rounds: int) -> list[Bar]:
