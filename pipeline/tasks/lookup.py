@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pipeline.ids import REQUEST_ID_LENGTH, RequestId
 
 Positions = NDArray[np.int64]
+Words = NDArray[np.uint64]
 Column: TypeAlias = "pa.Array[Any]"  # Any: it holds strings
 
 _DIGITS = string.hexdigits.encode()
@@ -28,33 +29,45 @@ class Lookup:
 
     def __init__(self, positions: Positions, request_ids: "Sequence[RequestId] | Column") -> None:
         """Take the positions, ascending and at least one, and the ids of the requests that stand there."""
-        self._words = _words(_column(request_ids))
-        self._start = int(positions[0])
-        self._places = np.full(int(positions[-1]) - self._start + 2, -1, np.int64)  # the last is for what is elsewhere
-        self._places[positions - self._start] = np.arange(len(positions))
+        words = _words(_column(request_ids))
+        assert words is not None, "our ids are all of one length"
+        self._words = words
+        self._start = np.uint32(positions[0])
+        count = int(positions[-1]) - int(positions[0]) + 1
+        self._places = np.full(count + 1, -1, np.int64)  # the last is for all that is elsewhere: before is far beyond
+        self._places[positions - positions[0]] = np.arange(len(positions))
 
     def places(self, ids: "Sequence[str] | Column") -> Positions:
         """Return where among the positions each id stands, -1 for an id of no request of the batch."""
         column = _column(ids)
+        words = _words(column)
+        if words is not None:
+            return self._found(words)
         whole = pc.equal(pc.call_function("binary_length", [column]), REQUEST_ID_LENGTH)
-        words = _words(column.filter(whole))
-        places = self._places[self._hints(words)]
-        places[~_same(np.take(self._words, places, axis=0), words)] = -1
-        if len(places) == len(column):
-            return places
         found = np.full(len(column), -1, np.int64)
-        found[np.flatnonzero(whole)] = places
+        words = _words(column.filter(whole))
+        assert words is not None, "all that is left has the full length"
+        found[np.flatnonzero(whole)] = self._found(words)
         return found
 
-    def _hints(self, words: NDArray[np.uint64]) -> Positions:
-        """Return where in the table of places each id says it is; the end of the table where that is elsewhere."""
-        digits = np.ascontiguousarray(words[:, -1]).tobytes().translate(_OTHERS_TO_ZERO)
-        hints = np.frombuffer(binascii.unhexlify(digits), ">u4").astype(np.int64) - self._start
-        beyond = len(self._places) - 1
-        return np.minimum(hints.view(np.uint64), np.uint64(beyond)).view(np.int64)  # below the start is far beyond
+    def _found(self, words: Words) -> Positions:
+        """Return where each id stands: where it says, if it is there from its first letter to its last."""
+        places = self._places.take(_hints(words) - self._start, mode="clip")
+        places[~_same(self._words.take(places, axis=0, mode="clip"), words)] = -1
+        return places
 
 
-def _same(ones: NDArray[np.uint64], others: NDArray[np.uint64]) -> NDArray[np.bool_]:
+def _hints(words: Words) -> NDArray[np.uint32]:
+    """Return the position each id says it has; what is no number says 0, or anything."""
+    digits = np.ascontiguousarray(words[:, -1]).tobytes()
+    try:
+        numbers = binascii.unhexlify(digits)
+    except binascii.Error:
+        numbers = binascii.unhexlify(digits.translate(_OTHERS_TO_ZERO))
+    return np.frombuffer(numbers, ">u4").astype(np.uint32)
+
+
+def _same(ones: Words, others: Words) -> NDArray[np.bool_]:
     """Say which rows of four words are equal: four truths side by side are one number."""
     same: NDArray[np.bool_] = (ones == others).view(np.uint32).ravel() == _FOUR_TRUTHS
     return same
@@ -64,8 +77,13 @@ def _column(ids: "Sequence[str] | Column") -> Column:
     return ids if isinstance(ids, pa.Array) else pa.array(ids, pa.string())
 
 
-def _words(ids: Column) -> NDArray[np.uint64]:
-    """Return the ids of an array that is no part of another, each of the full length, as rows of words."""
-    _, _, data = ids.buffers()
-    words = np.frombuffer(data or b"", np.uint64, count=len(ids) * REQUEST_ID_LENGTH // 8)
-    return words.reshape(len(ids), -1) if len(ids) else words.reshape(0, REQUEST_ID_LENGTH // 8)
+def _words(ids: Column) -> Words | None:
+    """Return ids as rows of words, None if one of them has not the full length."""
+    _, ends, letters = ids.buffers()
+    if not len(ids):
+        return np.empty((0, REQUEST_ID_LENGTH // 8), np.uint64)
+    edges = np.frombuffer(ends, np.int32, count=ids.offset + len(ids) + 1)[ids.offset :]
+    if ids.null_count or not (edges[1:] - edges[:-1] == REQUEST_ID_LENGTH).all():
+        return None
+    words = np.frombuffer(letters, np.uint8, count=edges[-1] - edges[0], offset=edges[0]).view(np.uint64)
+    return words.reshape(len(ids), -1)
