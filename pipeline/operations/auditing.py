@@ -7,8 +7,9 @@ import msgspec
 
 from pipeline.domain import STATUSES, Counts, Experiment
 from pipeline.errors import ConfigError, PipelineError
-from pipeline.events import Part
+from pipeline.events import Commit, Part
 from pipeline.ids import Digest, ExperimentName, digest
+from pipeline.operations.histories import out_of_turn
 from pipeline.operations.material import load_material
 from pipeline.operations.worker import Run, Worker
 from pipeline.state import BatchState, RunState, fold
@@ -17,6 +18,7 @@ from pipeline.storage.log import read_commits, state_as_of
 from pipeline.storage.streams import Measured, decompressed
 from pipeline.storage.tables import opened, stream
 from pipeline.tasks import task_named, tasks
+from pipeline.tasks.lookup import Lookup
 
 _CONTENT_NAME = re.compile(r"[0-9a-f]{64}\.parquet")
 
@@ -182,7 +184,10 @@ def _run(auditor: _Auditor, run: Run) -> None:
     except PipelineError as error:
         auditor.broken(keys.log(run.run_id), str(error))
         return
-    _checkpoints(auditor, run)
+    commits = [commit for commit, _ in read_commits(store, run.run_id)]
+    for seq, problem in out_of_turn(run.run_id, commits):
+        auditor.broken(keys.commit(run.run_id, seq), problem)
+    _checkpoints(auditor, run, commits)
     if state.plan is None:
         return
     auditor.requests += state.plan.requests
@@ -195,10 +200,9 @@ def _run(auditor: _Auditor, run: Run) -> None:
         _batch(auditor, run, batch, ended)
 
 
-def _checkpoints(auditor: _Auditor, run: Run) -> None:
+def _checkpoints(auditor: _Auditor, run: Run, commits: list[Commit]) -> None:
     """Compare every readable checkpoint with what the log folds to there; one ahead of the log betrays a lost tail."""
     store = auditor.worker.store
-    commits = [commit for commit, _ in read_commits(store, run.run_id)]
     for key in store.list_from(keys.checkpoints(run.run_id)):
         found = checkpoints.decode(store.get(key))
         if found is None:
@@ -214,7 +218,10 @@ def _batch(auditor: _Auditor, run: Run, batch: BatchState, ended: set[str]) -> N
     for part in (*stored, *batch.parts):
         auditor.checked(part.key, lambda part=part: _stream(auditor, part))  # type: ignore[misc]  # bound in the loop
     if batch.rows is not None and batch.rows.key is not None:
-        auditor.checked(batch.rows.key, lambda: _rows(auditor, batch, ended))
+        auditor.checked(batch.rows.key, lambda: _rows(auditor, run, batch, ended))
+    if batch.rows is not None and batch.rows.counts.ended + batch.rows.again != batch.requests:
+        told = f"{batch.rows.counts.ended} ended and {batch.rows.again} to be sent again"
+        auditor.broken(keys.log(run.run_id), f"{batch.batch_id} has {batch.requests} requests, but {told}")
     _attempts(auditor, run, batch)
 
 
@@ -229,7 +236,7 @@ def _stream(auditor: _Auditor, part: Part) -> None:
     auditor.matches(part.key, part.digest, measured.digest())
 
 
-def _rows(auditor: _Auditor, batch: BatchState, ended: set[str]) -> None:
+def _rows(auditor: _Auditor, run: Run, batch: BatchState, ended: set[str]) -> None:
     rows, store = batch.rows, auditor.worker.store
     assert rows is not None, "only published rows are checked"
     assert rows.key is not None, "only published rows are checked"
@@ -242,6 +249,10 @@ def _rows(auditor: _Auditor, batch: BatchState, ended: set[str]) -> None:
     if doubled:
         auditor.broken(rows.key, f"holds {doubled} requests that have a row already")
     ended.update(ids)
+    members = run.members(batch)
+    strangers = int((Lookup(members, run.renderer.request_ids(members)).places(ids) < 0).sum())
+    if strangers:
+        auditor.broken(rows.key, f"holds {strangers} rows of requests that are not in {batch.batch_id}")
     found = table.column("status").to_pylist()
     counts = Counts(planned=len(ids), **{status: found.count(status) for status in STATUSES})
     if counts != rows.counts:

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.domain import Counts
+from pipeline.events import AnyEvent, AttemptOpened, BatchPlanned, RemoteCleaned, RowsPublished
+from pipeline.ids import BatchId
 from pipeline.operations.worker import Worker
 from pipeline.simulator import Simulator
 from tests.flows.studies import finished, problems
@@ -96,3 +99,38 @@ def test_what_a_dead_worker_left_is_no_damage(study: Callable[[], Worker], tmp_p
     place = tmp_path / "store" / "log" / "essays--default--openai--gpt-6-luna--default--forward"
     (place / ".pairlog-abc.tmp").write_text("half a commit")
     assert problems(study()) == []
+
+
+FIRST, NEW = BatchId("s000-1"), BatchId("s009-1")
+PLANNED = BatchPlanned(batch_id=NEW, segment=0, send=1, requests=3)
+
+
+@pytest.mark.parametrize(
+    ("forged", "said"),
+    [
+        ([AttemptOpened(batch_id=FIRST, attempt=2, batch_key="pl-2")], "opens attempt 2 of s000-1 out of turn"),
+        ([AttemptOpened(batch_id=FIRST, attempt=1, batch_key="pl-2")], "opens attempt 1 of s000-1 out of turn"),
+        ([AttemptOpened(batch_id=NEW, attempt=1, batch_key="pl-2")], "opens attempt 1 of s009-1 out of turn"),
+        ([PLANNED, RemoteCleaned(batch_id=NEW)], "removes the input of s009-1 at the provider before"),
+        ([RowsPublished(batch_id=FIRST, key=None, digest=None, counts=Counts())], "publishes s000-1 a second time"),
+        (
+            [PLANNED, RowsPublished(batch_id=NEW, key=None, digest=None, counts=Counts(planned=2, ok=2))],
+            "s009-1 has 3 requests, but 2 ended and 0 to be sent again",
+        ),
+    ],
+)
+def test_a_log_that_breaks_the_protocol_is_named(
+    study: Callable[[], Worker], forged: list[AnyEvent], said: str
+) -> None:
+    run = study().run("essays--default--openai--gpt-6-luna--default--forward")
+    run.refresh()
+    for event in forged:
+        run.record(event)
+    assert any(said in problem for problem in problems(study()))
+
+
+def test_rows_of_another_batch_are_named(study: Callable[[], Worker], tmp_path: Path) -> None:
+    one, other = _objects(tmp_path, "comparisons")[:2]
+    one.write_bytes(other.read_bytes())
+    found = problems(study())
+    assert any("rows of requests that are not in" in problem and one.name in problem for problem in found), found
