@@ -15,7 +15,7 @@ from pipeline.errors import ConfigError
 from pipeline.ids import ExperimentName
 from pipeline.operations.material import load_samples
 from pipeline.operations.worker import Worker
-from pipeline.storage.tables import stream
+from pipeline.storage.tables import filled, stream
 from pipeline.tasks import Task, task_named
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -27,7 +27,7 @@ def export(worker: Worker, name: ExperimentName, *, out: str, with_samples: bool
     if kind not in {".parquet", ".csv", ".jsonl"}:
         raise ConfigError(f"--out {out}: the ending says the format; use .parquet, .csv or .jsonl")
     schema = _schema(worker, name, with_samples=with_samples)
-    table = _with_samples(worker, name) if with_samples else _rows(worker, name)
+    table = _with_samples(worker, name) if with_samples else _rows(worker, name, schema)
     try:
         with fsspec.open(out, "wb") as file:
             if kind == ".parquet":
@@ -41,7 +41,7 @@ def table_of(worker: Worker, name: ExperimentName, *, columns: list[str] | None 
     """Return the experiment's rows as one table."""
     schema = _schema(worker, name, with_samples=False)
     wanted = schema if columns is None else pa.schema([schema.field(column) for column in columns])
-    return pa.Table.from_batches([batch.cast(wanted) for batch in _rows(worker, name, columns=columns)], wanted)
+    return pa.Table.from_batches(list(_rows(worker, name, wanted)), wanted)
 
 
 def task_of(worker: Worker, name: ExperimentName) -> Task:
@@ -62,11 +62,11 @@ def _sides(schema: pa.Schema) -> list[str]:
     return [side for side in ("first", "second", "sample") if f"{side}_id" in schema.names]
 
 
-def _rows(worker: Worker, name: ExperimentName, *, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield the published rows run by run; what no event points to is no row."""
+def _rows(worker: Worker, name: ExperimentName, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the published rows run by run, with these columns; what no event points to is no row."""
     for run in worker.runs(name):
         published = [batch.rows.key for batch in run.refresh().batches.values() if batch.rows and batch.rows.key]
-        yield from stream(worker.store, published, columns=columns)
+        yield from (filled(batch, wanted) for batch in stream(worker.store, published, columns=wanted.names))
 
 
 def _with_samples(worker: Worker, name: ExperimentName) -> Iterator[pa.RecordBatch]:
@@ -74,7 +74,7 @@ def _with_samples(worker: Worker, name: ExperimentName) -> Iterator[pa.RecordBat
     for _, experiment in worker.experiments(name):
         samples = load_samples(worker.store, experiment)
         texts.update(zip(samples.ids(), samples.texts(), strict=True))
-    for batch in _rows(worker, name):
+    for batch in _rows(worker, name, _schema(worker, name, with_samples=False)):
         added = batch
         for side in _sides(batch.schema):
             column = pa.array([texts[each] for each in batch.column(f"{side}_id").to_pylist()], pa.string())

@@ -67,3 +67,13 @@ def stream(store: Store, keys: Iterable[str], *, columns: list[str] | None = Non
     for key in keys:
         with opened(store, key) as file:
             yield from file.iter_batches(batch_size=16_384, columns=columns)
+
+
+def filled(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the batch with exactly the columns of the schema, null where an earlier version knew none."""
+    known = set(batch.schema.names)
+    columns = [
+        batch.column(field.name).cast(field.type) if field.name in known else pa.nulls(len(batch), field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -74,6 +74,20 @@ def test_a_study_from_plan_to_results(
     assert pairlog("audit").code == 0
 
 
+def test_rows_of_a_version_that_knew_fewer_columns_are_read_without_them(
+    pairlog: Callable[..., Called], simulator: Simulator, experiment_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    assert pairlog("run", experiment_file(more="batch: {max_requests: 8}"), "--interval", "0").code == 0
+    older = min((tmp_path / ".pairlog/comparisons").rglob("*.parquet"))
+    pq.write_table(pq.read_table(older, partitioning=None).drop_columns(["thoughts", "judged_at"]), older)
+    assert pairlog("results", "essays", "--out", tmp_path / "rows.csv", "--with-samples").code == 0
+    with (tmp_path / "rows.csv").open(newline="") as file:
+        read = list(csv.DictReader(file))
+    assert sorted(row["judged_at"] != "" for row in read) == [False] * 8 + [True] * 7
+    assert {row["first_text"] for row in read} <= {f"The text that has number {number}." for number in range(6)}
+    assert pairlog("rank", "essays").code == 0
+
+
 def test_cells_that_a_spreadsheet_would_compute_are_neutralised(
     pairlog: Callable[..., Called], simulator: Simulator, tmp_path: Path
 ) -> None:
