@@ -1,10 +1,11 @@
-"""The bars as JSON, and as a picture: how far each is from its floor, on a logarithmic scale."""
+"""The bars as JSON, as a table, and as a picture: how far each is from its floor, on a logarithmic scale."""
 
 import html
 import json
 import math
 import os
 import platform
+from datetime import UTC, datetime
 from pathlib import Path
 
 from measuring import Bar
@@ -16,14 +17,44 @@ DECADES = 2
 def keep(bars: list[Bar], folder: Path) -> None:
     """Write `bench.json` and `bench.svg`."""
     folder.mkdir(parents=True, exist_ok=True)
-    machine = {"python": platform.python_version(), "system": platform.platform(), "cores": os.cpu_count()}
     found = [
         {"stage": bar.stage, "name": bar.name, "median": bar.median, "values": bar.values, "unit": bar.unit.strip(),
          "limit": bar.limit, "least": bar.least, "met": bar.is_met}
         for bar in bars
     ]  # fmt: skip
-    (folder / "bench.json").write_text(json.dumps({"machine": machine, "bars": found}, indent=1))
+    result = {"date": datetime.now(UTC).date().isoformat(), "machine": machine(), "bars": found}
+    (folder / "bench.json").write_text(json.dumps(result, indent=1))
     (folder / "bench.svg").write_text(drawn(bars))
+
+
+def machine() -> str:
+    """Return what the figures were measured on, in a few words."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    system = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    return f"{os.cpu_count()} cores ({_processor()}), {memory:.0f} GiB, {system}"
+
+
+def _processor() -> str:
+    told = Path("/proc/cpuinfo")
+    models = [line for line in told.read_text().splitlines() if line.startswith("model name")] if told.exists() else []
+    return models[0].partition(": ")[2] if models else platform.processor()
+
+
+def table(folder: Path) -> str:
+    """Return the figures of `bench.json` in Markdown; checks of equality are left out where they hold."""
+    result = json.loads((folder / "bench.json").read_text())
+    shown = [bar for bar in result["bars"] if bar["unit"] or not bar["met"]]
+    rows = [
+        f"| {bar['stage']} | {bar['name']} | {bar['median']:.3g}{_unit(bar)} | "
+        f"{'≥' if bar['least'] else '≤'} {bar['limit']:g}{_unit(bar)} | {'✓' if bar['met'] else 'missed'} |"
+        for bar in shown
+    ]
+    head = ["| stage | figure | measured | bar | |", "|---|---|---|---|---|"]
+    return "\n".join([f"Measured {result['date']}, {result['machine']}:", "", *head, *rows])
+
+
+def _unit(bar: dict[str, str]) -> str:
+    return {"x": "×", "": ""}.get(bar["unit"], f" {bar['unit']}")
 
 
 def drawn(bars: list[Bar]) -> str:

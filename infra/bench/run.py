@@ -1,6 +1,7 @@
 """Every stage beside its peers, in one run: prints bars and verdicts, keeps them as JSON and as a chart.
 
-`python infra/bench/run.py [--rounds N] [--quick] [--only STAGE]` ends with 1 if a bar is missed.
+`python infra/bench/run.py [--rounds N] [--quick] [--only STAGE]` ends with 1 if a bar is missed; `--table` prints the
+last run's figures as the README has them.
 """
 
 import argparse
@@ -45,10 +46,14 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a twentieth of the sizes: for a look, not for the bars")
     parser.add_argument("--full", action="store_true", help="a million outputs in every round of parsing")
     parser.add_argument("--only", action="append", choices=STAGES, help="a stage; may be given again")
+    parser.add_argument("--table", action="store_true", help="print the figures of the last run in Markdown")
     parser.add_argument("--case", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.case:
         one_case(*options.case)
+        return 0
+    if options.table:
+        print(chart.table(OUT))
         return 0
     sizes = QUICK if options.quick else SIZES
     if options.full:

@@ -67,3 +67,21 @@ def test_a_missed_bar_is_said_and_drawn(tmp_path: Path) -> None:
     chart.keep(bars, tmp_path)
     assert "over a &lt; loop" in (tmp_path / "bench.svg").read_text()
     assert '"met": false' in (tmp_path / "bench.json").read_text()
+
+
+def test_the_table_tells_day_machine_and_every_figure_but_the_checks_that_hold(tmp_path: Path) -> None:
+    measuring, chart = stage("measuring"), stage("chart")
+    bars = [
+        measuring.at_least("A", "over a loop", [2.0, 4.0, 9.0], 3),
+        measuring.at_most("A", "memory", [900.0], 512, " MB"),
+        measuring.at_least("A", "equal bytes", [1.0], 1, ""),
+        measuring.at_least("A", "equal rows", [0.0], 1, ""),
+    ]
+    chart.keep(bars, tmp_path)
+    told, _, *lines = chart.table(tmp_path).splitlines()
+    assert told.endswith(f"{chart.machine()}:")
+    assert lines[2:] == [
+        "| A | over a loop | 4× | ≥ 3× | ✓ |",
+        "| A | memory | 900 MB | ≤ 512 MB | missed |",
+        "| A | equal rows | 0 | ≥ 1 | missed |",
+    ]
