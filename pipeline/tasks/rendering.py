@@ -26,7 +26,7 @@ Pieces = NDArray[np.object_]  # of bytes: numpy moves references about faster th
 
 SYSTEM = Message(role="system", text=gap("system"))
 _LINES_AT_ONCE = 8192
-_BLOCK = Limits(max_requests=_LINES_AT_ONCE, max_bytes=1 << 20)  # small enough for the processor's cache
+_BLOCK = Limits(max_requests=_LINES_AT_ONCE, max_bytes=1 << 19)  # a larger one has new pages from the system each time
 _ALL = slice(None)
 
 

@@ -154,10 +154,10 @@ def test_blocks_of_any_positions_are_the_lines_of_these_positions() -> None:
 
 
 def test_blocks_are_bounded_by_bytes_however_long_the_samples_are() -> None:
-    made = renderer(a_config(), a_material([letter * 200_000 for letter in "abcdefg"]))
+    made = renderer(a_config(), a_material([letter * 100_000 for letter in "abcdefg"]))
     blocks = list(made.blocks(np.arange(len(made))))
     assert [block.count(b"\n") for block in blocks] == [2] * 10 + [1]
-    assert max(map(len, blocks)) < 2**20
+    assert max(map(len, blocks)) < 2**19
 
 
 def a_task_config(task: str, **options: object) -> RunConfig:
