@@ -69,7 +69,8 @@ class RunPlanned(Event, frozen=True, kw_only=True, gc=False, tag="run-planned"):
 class BatchPlanned(Event, frozen=True, kw_only=True, gc=False, tag="batch-planned"):
     """A slice, or what got no answer in the batch `after`, is to be sent.
 
-    `send` is the how-manieth sending of these requests this is.
+    `send` is the how-manieth sending of these requests this is. With `not_before` it waits until then, or for a person,
+    because the account was at fault that the batch `after` got no answers: the `reason` says how.
     """
 
     batch_id: BatchId
@@ -77,6 +78,8 @@ class BatchPlanned(Event, frozen=True, kw_only=True, gc=False, tag="batch-planne
     send: int
     requests: int
     after: BatchId | None = None
+    not_before: datetime | msgspec.UnsetType = msgspec.UNSET
+    reason: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class TurnPlanned(Event, frozen=True, kw_only=True, gc=False, tag="turn-planned"):

@@ -31,6 +31,13 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
     publish: tuple[BatchState, ...] = ()
 
 
+class Pause(msgspec.Struct, frozen=True, kw_only=True):
+    """Until when nothing is sent unless a person is there, and why."""
+
+    until: datetime
+    reason: str
+
+
 def due(state: RunState, now: datetime, *, mended: bool = False, only: Container[int] | None = None) -> Due:
     """Return what can be done about the run now.
 
@@ -52,14 +59,16 @@ def due(state: RunState, now: datetime, *, mended: bool = False, only: Container
 
 def may_be_sent(batch: BatchState, now: datetime, *, mended: bool = False) -> bool:
     """Say whether a create may be tried now."""
-    if batch.phase in {"prepared", "voided"}:
+    if batch.phase == "voided":
         return True
     waited = batch.not_before is None or batch.not_before <= now or (mended and batch.needs_person)
-    return batch.phase == "refused" and batch.fault != "content" and waited
+    return (batch.phase == "prepared" or (batch.phase == "refused" and batch.fault != "content")) and waited
 
 
 def _pauses(batch: BatchState) -> bool:
     """Say whether the provider refused the batch for a reason that holds for every other one as well."""
+    if batch.phase in {"planned", "prepared"}:
+        return batch.fault == "account"
     return batch.phase == "refused" and batch.fault != "content"
 
 
@@ -171,7 +180,7 @@ def first_batches(segments: Iterable[tuple[int, Segment]]) -> list[BatchPlanned]
     ]
 
 
-def next_batch(batch: BatchState, *, again: int, burns: bool) -> BatchPlanned:
+def next_batch(batch: BatchState, *, again: int, burns: bool, pause: Pause | None = None) -> BatchPlanned:
     """Return the plan for sending again what got no answer; `burns` says that it counts as a send."""
     number = int(batch.batch_id.rpartition("-")[2]) + 1
     return BatchPlanned(
@@ -180,6 +189,8 @@ def next_batch(batch: BatchState, *, again: int, burns: bool) -> BatchPlanned:
         send=batch.send + burns,
         requests=again,
         after=batch.batch_id,
+        not_before=pause.until if pause else msgspec.UNSET,
+        reason=pause.reason if pause else msgspec.UNSET,
     )
 
 

@@ -168,7 +168,7 @@ def _asked_for(plan: RunPlanned | None, event: RunPlanned) -> RunPlanned:
 
 
 def _planned(event: BatchPlanned) -> BatchState:
-    return BatchState(
+    batch = BatchState(
         batch_id=event.batch_id,
         segment=event.segment,
         send=event.send,
@@ -176,6 +176,10 @@ def _planned(event: BatchPlanned) -> BatchState:
         after=event.after,
         counts=Counts(planned=event.requests),
     )
+    if isinstance(event.not_before, msgspec.UnsetType):
+        return batch
+    reason = event.reason or None
+    return replace(batch, fault="account", needs_person=True, not_before=event.not_before, note=reason)
 
 
 def _cancel(batches: dict[BatchId, BatchState], event: CancelAsked) -> None:

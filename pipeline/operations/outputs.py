@@ -19,6 +19,7 @@ from pipeline.tasks.lookup import Lookup
 
 _FAILURES = frozenset({"errored", "expired", "cancelled"})
 _LINES_THAT_TELL = 200
+_MONEY = ("insufficient_quota", "billing", "credit")
 _PLACES_A_BLOCK = 1_024
 _UNANSWERED = frozenset({"expired", "missing"})
 _TWO_OUTPUTS = Ending(status="errored", reason="two_outputs", again=True)
@@ -62,6 +63,16 @@ class Reading:
         outputs = (output.request_id for block, _ in self._raw.blocks() for output in block)
         read = list(islice(outputs, _LINES_THAT_TELL))
         return bool(read) and bool((self._lookup.places(read) < 0).all())
+
+    def unpaid(self, again: int) -> str | None:
+        """Return the account's fault if each of so many requests got no answer for want of money, else None."""
+        reasons: dict[str, str] = {}
+        for block, _ in self._raw.blocks():
+            for output in block:
+                if output.again and output.reason and any(word in output.reason.lower() for word in _MONEY):
+                    reasons[output.request_id] = output.reason
+        ours = int((self._lookup.places(list(reasons)) >= 0).sum())
+        return next(iter(reasons.values())) if ours == again else None
 
     def _written(self, *, contradicted: set[int]) -> bytes:
         self.written = self.foreign = self.doubled = 0

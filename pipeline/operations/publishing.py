@@ -1,6 +1,7 @@
 """From raw outputs to rows: every request of a batch gets a row, or is planned again, and is counted either way."""
 
 from collections.abc import Container
+from datetime import timedelta
 
 import msgspec
 
@@ -69,9 +70,18 @@ def _publication(run: Run, batch: BatchState) -> _Publication | None:
         return _Publication(phase=batch.phase, rows=rows, following=())
     if not batch.cancel_asked:
         run.notify(batch, f"{counted(rows.again, 'request')} got no answer and will be sent again")
-    burns = not (reading.spared and rows.counts.ended) and not batch.cancel_asked
-    following = (planning.next_batch(batch, again=rows.again, burns=burns),)
+    pause = _pause(run, reading.unpaid(rows.again))
+    burns = not (reading.spared and rows.counts.ended) and not batch.cancel_asked and pause is None
+    following = (planning.next_batch(batch, again=rows.again, burns=burns, pause=pause),)
     return _Publication(phase=batch.phase, rows=rows, following=following)
+
+
+def _pause(run: Run, unpaid: str | None) -> planning.Pause | None:
+    """Return how long to wait before requests are sent again that failed for want of money, one by one."""
+    if unpaid is None or run.is_live:
+        return None
+    until = run.worker.clock.now() + timedelta(seconds=run.worker.pace.pause)
+    return planning.Pause(until=until, reason=f"every request without an answer failed for the account: {unpaid}")
 
 
 def _write(run: Run, batch: BatchState, key: str, reading: Reading) -> None:

@@ -47,8 +47,9 @@ class Altered(httpx.HTTPTransport):
         return httpx.Response(200, content=self._alter(response.read()))
 
 
-def at(simulator: Simulator, store: LocalStore, transport: httpx.BaseTransport) -> Worker:
-    return Worker(store, clock=SystemClock(), settings=Settings(environment(simulator, **PACE)), transport=transport)
+def at(simulator: Simulator, store: LocalStore, transport: httpx.BaseTransport, **more: str) -> Worker:
+    settings = Settings(environment(simulator, **(PACE | more)))
+    return Worker(store, clock=SystemClock(), settings=settings, transport=transport)
 
 
 def told(**fields: object) -> Callable[[bytes], bytes]:
@@ -154,6 +155,26 @@ def test_results_that_are_gone_are_held_and_not_bought_again(
     assert (end.is_open, end.moves_by_itself) == (True, False)
     assert "cannot be fetched" in end.reasons[0]
     assert len(simulator.ledger.creates) == 1
+
+
+@pytest.mark.parametrize("share", [1.0, 0.4])
+def test_requests_that_fail_for_want_of_money_wait_for_a_person_and_burn_nothing(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile, share: float
+) -> None:
+    simulator = simulate(faults=parse_faults(f"line.429={share}"))
+    broke = Altered("GET", "/content", lambda body: body.replace(b"rate_limit_exceeded", b"insufficient_quota"))
+    with at(simulator, store, broke, PAIRLOG_PAUSE_SECONDS="600") as worker:
+        end = finished(worker, experiment_file())
+        assert (end.is_open, end.moves_by_itself) == (True, False)
+        assert "insufficient_quota" in end.reasons[0]
+        assert len(simulator.ledger.creates) == 1
+        resume(worker, worker.runs(worker.experiment_names()[0]), interval=0.01)
+        assert len(simulator.ledger.creates) == 2
+        simulator.engine.faults.replace({})
+        assert not resume(worker, worker.runs(worker.experiment_names()[0]), interval=0.01).is_open
+        assert counts(worker)["ok"] == simulator.ledger.totals.requests == 15
+        assert set(column(rows(worker), "attempt")) == {1}
+        check_against_ledger(worker, simulator.ledger)
 
 
 def test_of_two_batches_under_one_key_one_is_kept_and_the_other_stopped_and_remembered(
