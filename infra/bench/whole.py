@@ -51,26 +51,32 @@ def _address(simulator: subprocess.Popen[str]) -> str:
 
 def bars(folder: Path, sizes: dict[str, int], rounds: int) -> list[Bar]:
     size, built = sizes["whole"], sizes["build"]
-    prepare(folder, size)
-    seen = side_by_side([Case("whole.ours", folder, size)], rounds=1)
-    cpu, rss, ok = (values(seen, "whole.ours", of) for of in ("cpu", "rss", "ok"))
+    seen = twice("whole", folder / "whole", size // 2, rounds=1)
+    cpu, rss, ok = (values(seen, "2", of) for of in ("cpu", "rss", "ok"))
     return [
         at_most("whole", f"{size:,} requests: our own CPU", cpu, 15, " s"),
         at_most("whole", f"{size:,} requests: memory", rss, 512, " MB"),
         at_least("whole", "every request has its row", ok, 1, ""),
-        *growth("building", folder / "building", built, rounds),
-        *growth("parsing", folder / "parsing", built, rounds),
+        *growth("whole", seen),
+        *growth("building", twice("building", folder / "building", built, rounds)),
+        *growth("parsing", twice("parsing", folder / "parsing", built, rounds)),
     ]
 
 
-def growth(stage: str, folder: Path, size: int, rounds: int) -> list[Bar]:
-    """Return what twice the work costs in time and memory."""
-    case, prepare_stage = f"{stage}.ours", {"building": building.prepare, "parsing": parsing.prepare}[stage]
-    seen: dict[str, list[Result]] = {}
+def twice(stage: str, folder: Path, size: int, rounds: int) -> dict[str, list[Result]]:
+    """Return what a stage's work costs, and twice that work."""
+    case, seen = f"{stage}.ours", {}
     for times in (1, 2):
-        prepare_stage(folder / str(times), times * size)
+        PREPARE[stage](folder / str(times), times * size)
         seen[str(times)] = side_by_side([Case(case, folder / str(times), times * size)], rounds=rounds)[case]
+    return seen
+
+
+def growth(stage: str, seen: dict[str, list[Result]]) -> list[Bar]:
     return [
         at_most("growth", f"{stage}: time of twice the work", ratios(seen, "2", "1"), 2.3),
         at_most("growth", f"{stage}: memory of twice the work", ratios(seen, "2", "1", of="rss"), 1.1),
     ]
+
+
+PREPARE = {"whole": prepare, "building": building.prepare, "parsing": parsing.prepare}

@@ -1,5 +1,6 @@
 """Checkpoints: a cache that is right or ignored."""
 
+import threading
 from datetime import UTC, datetime
 
 import pytest
@@ -243,6 +244,37 @@ def test_a_short_run_needs_no_checkpoint() -> None:
         log.append(*_facts(BatchId(f"b{number}"), 1)[:5])
     a_log(store).refresh()
     assert store.list_from("checkpoints") == []
+
+
+def test_whoever_finds_more_than_a_hundred_events_leaves_a_checkpoint() -> None:
+    store = MemoryStore()
+    writer, reader = a_log(store), a_log(store, seed=1)
+    writer.append(*(_facts(BatchId(f"b{number}"), 1)[0] for number in range(100)))
+    reader.refresh()
+    assert store.list_from("checkpoints") == []
+    writer.append(_facts(BatchId("b100"), 1)[0])
+    reader.refresh()
+    assert store.list_from("checkpoints") == [keys.checkpoint(RUN, 1)]
+
+
+class _EightAtOnce(MemoryStore):
+    """Answers a read when seven others are under way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._all = threading.Barrier(8, timeout=30)
+
+    def get(self, key: str) -> bytes:
+        self._all.wait()
+        return super().get(key)
+
+
+def test_the_states_of_two_hundred_runs_are_read_side_by_side() -> None:
+    store = _EightAtOnce()
+    runs = [RunId(f"e--{number}") for number in range(200)]
+    for run_id in runs:
+        a_log(store, run_id=run_id).append(_facts(BatchId("b"), 1)[0])
+    assert {len(state.batches) for state in current_states(store, runs).values()} == {1}
 
 
 def test_the_states_of_many_runs_are_those_of_each(store: MemoryStore) -> None:
