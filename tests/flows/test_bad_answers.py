@@ -146,6 +146,46 @@ def test_what_stays_in_the_place_of_results_is_held_and_nothing_is_bought_again(
         check_against_ledger(worker, simulator.ledger)
 
 
+def test_results_that_were_cut_behind_a_line_are_fetched_again_and_not_bought_again(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile
+) -> None:
+    simulator = simulate()
+    cut = Altered("GET", "/content", lambda body: body[: body.index(b"\n", len(body) // 2) + 1], times=1)
+    with at(simulator, store, cut) as worker:
+        assert not finished(worker, experiment_file()).is_open
+        assert (cut.calls, simulator.ledger.totals.requests) == (2, 15)
+        check_against_ledger(worker, simulator.ledger)
+
+
+class Elsewhere(httpx.HTTPTransport):
+    """A provider that sends such calls on to another host; it remembers where we went."""
+
+    def __init__(self, method: str, ending: str) -> None:
+        super().__init__()
+        self._call = (method, ending)
+        self.hosts: set[str] = set()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self.hosts.add(request.url.host)
+        if (request.method, request.url.path.rpartition("/")[2]) == self._call:
+            return httpx.Response(307, headers={"location": "https://elsewhere.example/v1"}, request=request)
+        return super().handle_request(request)
+
+
+@pytest.mark.parametrize("call", [("POST", "batches"), ("GET", "content")], ids=["create", "download"])
+def test_nobody_is_followed_to_another_host_and_a_person_is_told(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile, call: tuple[str, str]
+) -> None:
+    simulator = simulate()
+    way = Elsewhere(*call)
+    with at(simulator, store, way) as worker:
+        end = finished(worker, experiment_file())
+        assert (end.is_open, end.moves_by_itself) == (True, False)
+        assert "307" in end.reasons[0]
+        assert way.hosts == {"127.0.0.1"}
+        assert len(simulator.ledger.creates) == (call[0] == "GET")
+
+
 def test_results_that_are_gone_are_held_and_not_bought_again(
     simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile
 ) -> None:
