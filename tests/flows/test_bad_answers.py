@@ -15,6 +15,7 @@ from pipeline.operations.settling import adopt_by_hand
 from pipeline.operations.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, parse_faults
+from pipeline.simulator import environment as everywhere
 from pipeline.storage.local import LocalStore
 from tests.conftest import environment
 from tests.flows.studies import check_against_ledger, column, counts, finished, problems, rows, submitted
@@ -215,6 +216,20 @@ def test_requests_that_fail_for_want_of_money_wait_for_a_person_and_burn_nothing
         assert counts(worker)["ok"] == simulator.ledger.totals.requests == 15
         assert set(column(rows(worker), "attempt")) == {1}
         check_against_ledger(worker, simulator.ledger)
+
+
+def test_a_text_that_no_batch_can_hold_costs_its_own_row_and_nothing_is_cut(
+    simulate: Simulate, store: LocalStore, tmp_path: Path
+) -> None:
+    simulator = simulate()
+    (tmp_path / "s.csv").write_text(f"id,text\nsmall,one\nhuge,{'x' * 100_000_001}\nother,two\n")
+    file = tmp_path / "e.yaml"
+    file.write_text("name: essays\ntask: generation\nsamples: s.csv\njudges: [{provider: groq, model: m}]\n")
+    with Worker(store, clock=SystemClock(), settings=Settings(everywhere(simulator.url) | PACE)) as worker:
+        assert not finished(worker, file).is_open
+        ended = dict(zip(*(column(rows(worker), name) for name in ("sample_id", "reason")), strict=True))
+        assert ended == {"small": None, "huge": "too_large", "other": None}
+        assert simulator.ledger.totals.requests == 2
 
 
 def test_of_two_batches_under_one_key_one_is_kept_and_the_other_stopped_and_remembered(
