@@ -52,7 +52,7 @@ def person(server: DagsterServer, tmp_path: Path) -> Iterator[Person]:
         yield somebody
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_a_person_lets_three_models_write_and_two_judges_find_their_hidden_order(
     person: Person, server: DagsterServer, simulator: Simulator
 ) -> None:
@@ -61,7 +61,7 @@ def test_a_person_lets_three_models_write_and_two_judges_find_their_hidden_order
         person.materialize_one("locations/pairlog/jobs/make_pairs", name)
         server.until(f"pairs of {name}", lambda done=done: server.is_green("pairs", done))
         person.materialize("assets/submitted_batches?view=partitions", take="Missing")
-        server.until(f"rows of {name}", lambda slices=slices: server.is_green("comparisons", slices))
+        server.until(f"rows of {name}", lambda slices=slices: server.is_green("comparisons", slices), seconds=300)
     server.until("both rankings", lambda: server.is_green("rankings", 2))
 
     person.open("assets/rankings?view=partitions&partition=answers", until="found")
