@@ -5,19 +5,18 @@ abandoned is dropped by Google after a week. Nothing is cached.
 """
 
 import contextlib
-import itertools
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
 import msgspec
 
 from pipeline.clock import Clock, SystemClock
-from pipeline.errors import ConflictError, MissingError, StoreError
+from pipeline.errors import MissingError, StoreError
 from pipeline.ids import digest
 from pipeline.storage import keys
 from pipeline.storage._addresses import place_of
 from pipeline.storage._gcs_client import GcsClient, RefusedCallError, Reply, explain
-from pipeline.storage._parts import PART, parts_of
+from pipeline.storage._parts import put_stream
 from pipeline.storage._patience import Calls, Patience
 from pipeline.storage._ranges import Range, range_file
 
@@ -72,16 +71,10 @@ class GcsStore:
 
     def put_stream(self, key: str, chunks: Iterable[bytes]) -> None:
         """Create an object of any size whole, or raise ConflictError; nothing is visible before the end."""
-        parts = parts_of(chunks)
-        first = next(parts, b"")
-        if len(first) < PART:
-            self.put_new(key, first)
-        elif self.exists(keys.checked(key)):
-            raise ConflictError(f"{self._what('create', key)}: it exists already")
-        else:
-            self._put_parts(key, itertools.chain((first,), parts))
+        put_stream(self, key, chunks)
 
-    def _put_parts(self, key: str, parts: Iterable[bytes]) -> None:
+    def put_parts(self, key: str, parts: Iterable[bytes]) -> None:
+        """Create the object of its parts, or raise ConflictError; nothing is visible before the end."""
         mark = self._clock.nonce()
         session = self._opened(key, mark)
         try:

@@ -4,16 +4,15 @@ Bodies above one part are uploaded in parts, which become an object in one step 
 """
 
 import contextlib
-import itertools
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import BinaryIO
 
 from pipeline.clock import Clock, SystemClock
-from pipeline.errors import ConflictError, MissingError
+from pipeline.errors import MissingError
 from pipeline.storage import Upload, keys
 from pipeline.storage._addresses import place_of
-from pipeline.storage._parts import PART, parts_of
+from pipeline.storage._parts import put_stream
 from pipeline.storage._patience import Calls, Patience
 from pipeline.storage._ranges import Range, range_file
 from pipeline.storage._s3_client import Answer, S3Client
@@ -54,16 +53,10 @@ class S3Store:
 
     def put_stream(self, key: str, chunks: Iterable[bytes]) -> None:
         """Create an object of any size whole, or raise ConflictError; nothing is visible before the end."""
-        parts = parts_of(chunks)
-        first = next(parts, b"")
-        if len(first) < PART:
-            self.put_new(key, first)
-        elif self.exists(keys.checked(key)):
-            raise ConflictError(f"{self._what('create', key)}: it exists already")
-        else:
-            self._put_parts(key, itertools.chain((first,), parts))
+        put_stream(self, key, chunks)
 
-    def _put_parts(self, key: str, parts: Iterable[bytes]) -> None:
+    def put_parts(self, key: str, parts: Iterable[bytes]) -> None:
+        """Create the object of its parts, or raise ConflictError; nothing is visible before the end."""
         mark = self._clock.nonce()
         upload = self._opened(key, mark)
         try:
