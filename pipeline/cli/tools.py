@@ -25,12 +25,11 @@ def doctor(store: StoreOption = None) -> int:
     """
     worker = worker_on(store)
     lines = [_store_line(worker), *(_provider_line(worker, name) for name in providers.names())]
-    rows("doctor", ["what", "", "found"], lines)
-    broken = [line[0] for line in lines if line[1] == "broken"]
-    if broken:
-        complain(f"{', '.join(broken)} need a look", title="doctor")
-        return 1
-    return 0
+    broken = [(what, why) for what, how, why in lines if how == "broken"]
+    rows("doctor", ["what", "", "found"], ([*line[:2], "see below"] if line[1] == "broken" else line for line in lines))
+    for what, why in broken:
+        complain(f"{what}: {why}", title="doctor")
+    return 1 if broken else 0
 
 
 def _store_line(worker: Worker) -> list[str]:

@@ -1,5 +1,7 @@
 """What an S3 server's or client's exception means: one sentence with its remedy each."""
 
+import msgspec
+
 from pipeline.storage._patience import Trouble
 
 _REGION = frozenset({
@@ -15,6 +17,7 @@ _UNSURE = frozenset({
     "HTTPClientError", "IncompleteReadError", "ResponseParserError", "ResponseStreamingError",
     "ClientError", "TimeoutError", "ConnectionError", "FSTimeoutError",
 })  # fmt: skip
+_NEVER_MISSING = frozenset({"PutObject", "CreateMultipartUpload", "UploadPart", "ListObjectsV2"})
 _UNSIGNED = frozenset(
     {"NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "TokenRetrievalError"}
 )
@@ -27,7 +30,7 @@ def explain(error: Exception) -> Trouble:
     """Return what the exception means for the call that met it."""
     answered = _answer(error)
     if answered is not None:
-        return _explain_answer(*answered)
+        return _explain_answer(answered)
     kinds = {kind.__name__ for kind in type(error).__mro__}  # botocore's, aiohttp's and s3fs's have no common root
     if kinds & _UNREACHABLE:
         return Trouble(
@@ -49,21 +52,29 @@ def explain(error: Exception) -> Trouble:
 def status_of(error: Exception) -> int | None:
     """Return the HTTP status the server answered with, or None."""
     answered = _answer(error)
-    return answered[0] if answered else None
+    return answered.status if answered else None
 
 
-def _answer(error: Exception) -> tuple[int, str] | None:
-    """Return status and code of the server's answer; s3fs keeps it in the cause of what it raises."""
+class _Answer(msgspec.Struct, frozen=True, kw_only=True):
+    status: int
+    code: str
+    operation: str
+
+
+def _answer(error: Exception) -> _Answer | None:
+    """Return the server's answer; s3fs keeps it in the cause of what it raises."""
     for each in (error, error.__cause__):
         response = getattr(each, "response", None)
         if isinstance(response, dict):
             code = str(response.get("Error", {}).get("Code", ""))
             status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-            return (status if isinstance(status, int) else int(code) if code.isdigit() else 500), code
+            known = status if isinstance(status, int) else int(code) if code.isdigit() else 500
+            return _Answer(status=known, code=code, operation=getattr(each, "operation_name", ""))
     return None
 
 
-def _explain_answer(status: int, code: str) -> Trouble:
+def _explain_answer(answer: _Answer) -> Trouble:
+    status, code = answer.status, answer.code
     if status == 412 or code == "PreconditionFailed":
         return Trouble(kind="taken", reason="it exists already")
     if code == "NoSuchBucket":
@@ -72,6 +83,8 @@ def _explain_answer(status: int, code: str) -> Trouble:
         )
     if code == "NoSuchUpload":
         return Trouble(kind="gone", reason="its upload was given up meanwhile; run the command again")
+    if status == 404 and answer.operation in _NEVER_MISSING:
+        return Trouble(kind="misconfigured", reason="what answers there is no S3 server (404); check AWS_ENDPOINT_URL")
     if status == 404:
         return Trouble(kind="missing", reason="there is no such object")
     if code == "RequestTimeTooSkewed":
