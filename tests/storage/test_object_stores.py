@@ -3,10 +3,13 @@
 import os
 import resource
 import sys
+import threading
 from collections.abc import Iterator
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +27,7 @@ from pipeline.storage.probe import ensure_proven
 from pipeline.storage.s3 import S3Store
 from pipeline.storage.streams import Measured, compressed, decompressed
 from tests.storage.proxy import Proxy
-from tests.storage.servers import S3Server, rclone
+from tests.storage.servers import ADMIN, S3Server, rclone
 
 KEY = "outputs/r/b/1.output.jsonl.zst"
 
@@ -235,6 +238,33 @@ def test_a_profile_in_a_file_is_enough(
     store.put_new(KEY, b"mine")
     assert s3_store.get(KEY) == b"mine"
     assert settings["AWS_SECRET_ACCESS_KEY"] not in f"{store.url} {store!r} {store._client!r}"
+
+
+class _Container(BaseHTTPRequestHandler):
+    """Hands out keys as the agent of a container or pod does whose workload has an identity."""
+
+    def do_GET(self) -> None:
+        keys = {"AccessKeyId": ADMIN.name, "SecretAccessKey": ADMIN.secret, "Token": ""}
+        body = msgspec.json.encode({**keys, "Expiration": "2099-01-01T00:00:00Z"})
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def test_the_identity_of_a_workload_is_enough(
+    s3_environment: S3Server, s3_store: S3Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with HTTPServer(("127.0.0.1", 0), _Container) as agent:
+        monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"http://127.0.0.1:{agent.server_port}/keys")
+        asked = threading.Thread(target=agent.handle_request)
+        asked.start()
+        S3Store(s3_store.url).put_new(KEY, b"mine")
+        asked.join()
+    assert s3_store.get(KEY) == b"mine"
 
 
 class _ShortPages(S3Client):

@@ -216,6 +216,9 @@ def test_the_usual_readers_read_comparisons_from_s3(
         table = f"read_parquet('s3://{folder}/**/*.parquet', hive_partitioning=true)"
         found = connection.sql(f"select request_id from {table} order by 1").fetchall()
         assert [row[0] for row in found] == expected
+        connection.register("comparisons", dataset)
+        found = connection.sql("select request_id from comparisons order by 1").fetchall()
+        assert [row[0] for row in found] == expected
 
     frame = pd.read_parquet(folder, filesystem=files)
     assert sorted(frame["request_id"]) == expected
@@ -223,6 +226,8 @@ def test_the_usual_readers_read_comparisons_from_s3(
 
     lazy = pl.scan_pyarrow_dataset(dataset).filter(pl.col("direction") == "reverse").select("request_id")
     assert len(lazy.collect()) == len(expected) // 2
+    own = pl.scan_parquet(f"s3://{folder}/**/*.parquet", storage_options={"aws_allow_http": "true"})
+    assert sorted(own.select("request_id").collect()["request_id"]) == expected
 
 
 @pytest.fixture
