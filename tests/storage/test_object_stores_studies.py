@@ -326,7 +326,7 @@ def test_the_commands_copy_a_store_and_clean_it(
     assert f"copied {len(_keys(source))} objects" in capsys.readouterr().err
     s3_store._client.send("create_multipart_upload", Key=s3_store._place.name("outputs/r/b/left.zst"))
     assert pairlog(["store", "usage", "--store", s3_store.url, "--hours", "0"]) == 0
-    assert "1 uploads broke off" in capsys.readouterr().err
+    assert "1 upload broke off" in capsys.readouterr().err
     assert pairlog(["store", "usage", "--store", s3_store.url, "--hours", "0", "--clean", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["abandoned_uploads"], told["removed_uploads"]) == (1, 1)
