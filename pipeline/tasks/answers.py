@@ -50,14 +50,9 @@ class _Object(msgspec.Struct, frozen=True):
     items: list[tuple[str, object]]
 
 
-def read_tag(content: str, tags: Tags, *, ties: bool, abstain: bool = False) -> Outcome | Unparsed:
-    """Return which sample the tags name; letter case, white space and bold type are forgiven."""
-    return tag_reader(tags, ties=ties, abstain=abstain)(content)
-
-
 @cache
-def tag_reader(tags: Tags, *, ties: bool, abstain: bool = False) -> Callable[[str], Outcome | Unparsed]:
-    """Return what reads answers between these tags.
+def tag_reader(tags: Tags, *, ties: bool, abstain: bool = False) -> Callable[[str | None], Outcome | Unparsed]:
+    """Return what tells which sample the tags name; letter case, white space and bold type are forgiven.
 
     Most texts have nothing but one of a few answers from the first tag on: what such an end says is found out once.
     """
@@ -70,7 +65,7 @@ def tag_reader(tags: Tags, *, ties: bool, abstain: bool = False) -> Callable[[st
 
     said_before = lru_cache(_ENDS_IN_MIND)(said)
 
-    def read(content: str) -> Outcome | Unparsed:
+    def read(content: str | None) -> Outcome | Unparsed:
         if not content or content.isspace():
             return Unparsed(reason="empty")
         start = content.find(mark)  # folding makes no ASCII mark, so that what is before the first has no tag

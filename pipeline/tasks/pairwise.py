@@ -5,7 +5,6 @@ The question's words are a template (`templates`), what to look at is a criterio
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -45,7 +44,6 @@ SCHEMA = pa.schema(
     ]
 )
 MEASURES = (Measure(column="outcome", kind="choices", by=("model",)),)
-_EMPTY = Unparsed(reason="empty")
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -92,10 +90,9 @@ def reader_of(
     answer: Answer, tags: Tags, *, ties: bool, abstain: bool = False
 ) -> Callable[[str | None], Outcome | Unparsed]:
     """Return what tells what the judge decided, or why that cannot be told; it never raises."""
-    read = tag_reader(tags, ties=ties, abstain=abstain)
-    if answer == "json":
-        read = partial(read_json, ties=ties, abstain=abstain)
-    return lambda content: _EMPTY if content is None else read(content)
+    if answer == "tag":
+        return tag_reader(tags, ties=ties, abstain=abstain)
+    return lambda content: read_json(content or "", ties=ties, abstain=abstain)
 
 
 def columns(values: Sequence[Outcome | None]) -> Mapping[str, list[Outcome | None]]:

@@ -5,13 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.domain import Tags
-from pipeline.tasks.answers import Unparsed, read_json, read_tag
+from pipeline.tasks.answers import Unparsed, read_json, tag_reader
 
 TAGS = Tags()
 FIRST = "<BETTER_SAMPLE>SAMPLE_1</BETTER_SAMPLE>"
 SECOND = "<BETTER_SAMPLE>SAMPLE_2</BETTER_SAMPLE>"
 TIE = "<BETTER_SAMPLE>TIE</BETTER_SAMPLE>"
 SPOILERS = [FIRST, SECOND, TIE, "<BETTER_SAMPLE>", "</BETTER_SAMPLE>", "SAMPLE_1", "**", '{"better": "first"}', "İ"]
+
+
+def read_tag(content: str, tags: Tags, *, ties: bool) -> object:
+    return tag_reader(tags, ties=ties)(content)
 
 
 @pytest.mark.parametrize(

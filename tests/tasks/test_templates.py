@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pipeline.domain import Tags, Template
 from pipeline.errors import ConfigError
-from pipeline.tasks.answers import read_tag
+from pipeline.tasks.answers import tag_reader
 from pipeline.tasks.templates import (
     CompiledTemplate,
     Fragments,
@@ -220,7 +220,7 @@ def test_the_instruction_shows_every_choice_once_and_alike(answer: str, ties: bo
 def test_each_form_the_instruction_shows_can_be_read():
     asked = instruction(answer="tag", tags=TAGS, ties=True)
     forms = [line for line in asked.splitlines() if line.startswith("<BETTER_SAMPLE>")]
-    assert [read_tag(form, TAGS, ties=True) for form in forms] == ["first", "second", "tie"]
+    assert list(map(tag_reader(TAGS, ties=True), forms)) == ["first", "second", "tie"]
 
 
 @pytest.mark.parametrize(
