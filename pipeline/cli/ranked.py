@@ -98,7 +98,7 @@ def write_report(question: Question, *, out: Path) -> int:
     if not summaries.is_pairwise(worker, experiment):
         say(f"kept in the store: {worker.store.url}/{summaries.store_report(worker, experiment)}")
         summary = summaries.summary(worker, experiment)
-        rows(f"what {title} found", summary.headings, summary.lines, right=3)
+        rows(f"what {title} found", summary.headings, summary.lines, right=2)
         return _keep(summaries.report(worker, experiment), out, None)
     found = answers.answers_of(worker, experiment, question.options, length=question.length)
     if question.options == RankingOptions() and not question.length:

@@ -10,6 +10,8 @@ from pipeline.ranking.measured import Measured, measured
 from pipeline.ranking.report.measures import measures_html
 from pipeline.storage import keys
 
+_WORDS = {"share": "share of", "mean": "mean of", "length": "characters of", "choices": "share of"}
+
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """A small table for people: headings, and lines of as many cells."""
@@ -32,12 +34,12 @@ def measures_of(worker: Worker, name: ExperimentName) -> tuple[Measured, ...]:
 def summary(worker: Worker, name: ExperimentName) -> Summary:
     """Return what the experiment's rows say so far in one table."""
     lines = [
-        (each.measure.column, " · ".join(cell.names), cell.choice or "", f"{cell.value:.3f}",
-         f"{cell.low:.3f} … {cell.high:.3f}", str(cell.samples))
+        (" ".join(filter(None, (_WORDS[each.measure.kind], each.measure.column, cell.choice))), " · ".join(cell.names),
+         f"{cell.value:.3f}", f"{cell.low:.3f} … {cell.high:.3f}", str(cell.samples))
         for each in measures_of(worker, name)
         for cell in each.cells
     ]  # fmt: skip
-    return Summary(headings=("what", "of", "choice", "value", "95 %", "samples"), lines=tuple(lines))
+    return Summary(headings=("what", "of", "value", "95 %", "samples"), lines=tuple(lines))
 
 
 def report(worker: Worker, name: ExperimentName) -> str:
