@@ -45,12 +45,16 @@ def table(folder: Path) -> str:
     result = json.loads((folder / "bench.json").read_text())
     shown = [bar for bar in result["bars"] if bar["unit"] or not bar["met"]]
     rows = [
-        f"| {bar['stage']} | {bar['name']} | {bar['median']:.3g}{_unit(bar)} | "
+        f"| {bar['stage']} | {bar['name']} | {_number(bar['median'])}{_unit(bar)} | "
         f"{'≥' if bar['least'] else '≤'} {bar['limit']:g}{_unit(bar)} | {'✓' if bar['met'] else 'missed'} |"
         for bar in shown
     ]
     head = ["| stage | figure | measured | bar | |", "|---|---|---|---|---|"]
     return "\n".join([f"Measured {result['date']}, {result['machine']}:", "", *head, *rows])
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def _unit(bar: dict[str, str]) -> str:

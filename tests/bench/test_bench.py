@@ -73,6 +73,7 @@ def test_the_table_tells_day_machine_and_every_figure_but_the_checks_that_hold(t
     measuring, chart = stage("measuring"), stage("chart")
     bars = [
         measuring.at_least("A", "over a loop", [2.0, 4.0, 9.0], 3),
+        measuring.at_least("A", "over counting", [2579.6], 100),
         measuring.at_most("A", "memory", [900.0], 512, " MB"),
         measuring.at_least("A", "equal bytes", [1.0], 1, ""),
         measuring.at_least("A", "equal rows", [0.0], 1, ""),
@@ -82,6 +83,7 @@ def test_the_table_tells_day_machine_and_every_figure_but_the_checks_that_hold(t
     assert told.endswith(f"{chart.machine()}:")
     assert lines[2:] == [
         "| A | over a loop | 4× | ≥ 3× | ✓ |",
+        "| A | over counting | 2,580× | ≥ 100× | ✓ |",
         "| A | memory | 900 MB | ≤ 512 MB | missed |",
         "| A | equal rows | 0 | ≥ 1 | missed |",
     ]
