@@ -25,7 +25,8 @@ test: $(READY) $(BROWSER) $(DATABASE)
 crash: $(READY)
 	PAIRLOG_SIMULATIONS=4000 $(PYTEST) -n auto --dist worksteal -m "slow or not slow" tests/flows/crash tests/flows/simulation
 
-# What only real object stores show: races of 32 writers, hundreds of runs, big files; some minutes.
+# What only real object stores show: races of 32 writers, hundreds of runs, big files;
+# some minutes on a quiet machine, half an hour and more on a busy one.
 stores: $(READY)
 	$(PYTEST) -m slow tests/storage
 
