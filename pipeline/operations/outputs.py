@@ -44,6 +44,7 @@ class Reading:
         self._named = self._named_lines()
         self.spared = bool(self._named) and not batch.cancel_asked
         self.written = self.foreign = self.doubled = 0
+        self._is_read = False
 
     @property
     def damaged(self) -> int:
@@ -56,6 +57,7 @@ class Reading:
         if self._repeated:
             contradicted = self._contradicted(self._repeated)
             body = self._written(contradicted=contradicted) if contradicted else body
+        self._is_read = True
         return body
 
     def is_anothers(self) -> bool:
@@ -66,13 +68,11 @@ class Reading:
 
     def unpaid(self, again: int) -> str | None:
         """Return the account's fault if each of so many requests got no answer for want of money, else None."""
-        reasons: dict[str, str] = {}
-        for block, _ in self._raw.blocks():
-            for output in block:
-                if output.again and output.reason and any(word in output.reason.lower() for word in _MONEY):
-                    reasons[output.request_id] = output.reason
-        ours = int((self._lookup.places(list(reasons)) >= 0).sum())
-        return next(iter(reasons.values())) if ours == again else None
+        if not self._is_read:
+            self.table()
+        left = [output for place, (output, _) in self._waiting.items() if output.again and not self._ended[place]]
+        faults = [output.reason for output in left if any(word in (output.reason or "").lower() for word in _MONEY)]
+        return faults[0] if faults and len(faults) == again else None
 
     def _written(self, *, contradicted: set[int]) -> bytes:
         self.written = self.foreign = self.doubled = 0
