@@ -95,7 +95,7 @@ def interrupted(
     simulate: Simulate, worker_for: Callable[..., Worker], experiment_file: Callable[..., Path], tmp_path: Path
 ) -> Iterator[Interrupted]:
     """Send signals to a worker and return how it ended; whatever that was, another one must finish the study."""
-    simulator = simulate(latency_seconds=1)
+    simulator = simulate(latency_seconds=5)
     root = tmp_path / "store"
     env = environment(simulator, PAIRLOG_STORE=str(root), PAIRLOG_QUIET_SECONDS="0.3")
 
