@@ -12,7 +12,7 @@ from pipeline.errors import CorruptObjectError
 from pipeline.storage import Store
 
 _ROWS_A_GROUP = 65_536
-_BYTES_A_GROUP = 64 * 2**20
+_BYTES_A_GROUP = 16 * 2**20  # four times that made a batch of 200 MB take 536 MiB instead of 446
 _DISTINCT = frozenset({"request_id", "pair_id"})
 _LONG = frozenset({"content", "thoughts"})
 _METADATA = {"pairlog.schema": "1", "pairlog.producer": "pairlog"}
