@@ -18,6 +18,12 @@ from tests.flows.studies import check_against_ledger, column, rows
 Simulate = Callable[..., Simulator]
 
 
+def _listening() -> None:
+    """Hear both signals: background jobs ignore the one, and Dagster, where it was imported, then the other as well."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def pairlog(*arguments: str, env: dict[str, str], cwd: Path) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "pipeline.cli", *arguments]
     return subprocess.Popen(
@@ -27,7 +33,7 @@ def pairlog(*arguments: str, env: dict[str, str], cwd: Path) -> subprocess.Popen
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - background jobs ignore it
+        preexec_fn=_listening,  # noqa: PLW1509 - nothing else of this process is touched
     )
 
 
