@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pipeline.domain import Limits
 from pipeline.events import BatchPlanned, Segment
-from pipeline.ids import batch_id
+from pipeline.ids import BatchId, batch_id
 from pipeline.state import AT_PROVIDER, BatchState, RunState
 
 _MOST_SEGMENTS = 4_000
@@ -102,19 +102,17 @@ def waits_for_a_person(state: RunState) -> list[BatchState]:
     return [batch for batch in stopped if batch.phase == "held" or batch.needs_person]
 
 
-def moves_by_itself(state: RunState, *, unreachable: bool = False) -> bool:
-    """Say whether waiting can bring the run further; what is at an unreachable provider stays there.
+def moves_by_itself(state: RunState, *, unreachable: Iterable[BatchId] = ()) -> bool:
+    """Say whether waiting can bring the run further; the provider cannot be asked about `unreachable` batches.
 
     Nothing is sent to an account that a person must mend.
     """
     by_hand = waits_for_a_person(state)
-    stuck = {batch.batch_id for batch in by_hand}
+    stuck = {*unreachable, *(batch.batch_id for batch in by_hand)}
     if any(map(_pauses, by_hand)):
         stuck |= {
             batch.batch_id for batch in state.batches.values() if batch.phase in {"planned", "prepared", "voided"}
         }
-    if unreachable:
-        stuck |= {batch.batch_id for batch in state.batches.values() if batch.phase in AT_PROVIDER | {"ended"}}
     return any(batch.phase != "published" and batch.batch_id not in stuck for batch in state.batches.values())
 
 

@@ -76,10 +76,10 @@ def _heard(run: Run, batch: BatchState, answer: RemoteBatch | ProviderError) -> 
     """Return the batch as the provider shows it, or take note of why it does not."""
     match answer:
         case RemoteBatch():
-            run.trouble = None
+            run.troubles.pop(batch.batch_id, None)
             return answer
         case AccountError():
-            run.trouble = f"{batch.remote_id} cannot be polled: {answer}"
+            run.troubles[batch.batch_id] = f"{batch.remote_id} cannot be polled: {answer}"
         case RejectedError():
             _not_shown(run, batch, answer)
         case _:
@@ -91,7 +91,7 @@ def _not_shown(run: Run, batch: BatchState, error: RejectedError) -> None:
     """Explain a batch that the provider does not show: by another key, or else hold it for a person."""
     used = run.provider.account
     if batch.account is not None and batch.account != used:
-        run.trouble = (
+        run.troubles[batch.batch_id] = (
             f"{batch.remote_id} was submitted with another key (fingerprint {batch.account}, now {used}); "
             f"set the key of that account"
         )
@@ -144,6 +144,7 @@ def collect_due(run: Run, *, only: Container[int] | None = None) -> int:
             records.begin(batch.input.bytes if batch.input else 0)
             parts = _fetched(run, batch)
             if parts is not None:
+                run.troubles.pop(batch.batch_id, None)
                 stored = OutputsStored(batch_id=batch.batch_id, attempt=batch.attempt, parts=parts)
                 records.add(stored, size=sum(part.bytes for part in parts))
                 collected += 1
@@ -166,6 +167,8 @@ def _fetched(run: Run, batch: BatchState) -> tuple[Part, ...] | None:
 def _not_fetched(run: Run, batch: BatchState, error: ProviderError) -> None:
     """Leave the batch for the next round, or hold it when its answers stay out of reach."""
     run.notify(batch, f"could not be fetched: {error}", warning=True)
+    if isinstance(error, AccountError):
+        run.troubles[batch.batch_id] = f"{batch.remote_id} cannot be fetched: {error}"
     if isinstance(error, RejectedError) and _waited(run, batch.ended_at):
         hold(run, batch, f"its answers cannot be fetched: {error}")
 

@@ -46,7 +46,7 @@ def call_due(run: Run, *, only: Container[int] | None = None) -> int:
             complete += _call(run, _started(run, batch))
         elif batch.phase == "planned":
             complete += _call(run, _started(run, prepare(run, batch)))
-        if run.trouble:
+        if batch.batch_id in run.troubles:
             break
     return complete
 
@@ -88,9 +88,9 @@ def _call(run: Run, batch: BatchState) -> bool:
             if not run.keep() or run.refresh().batches[batch.batch_id].cancel_asked:
                 client.stop()
     except AccountError as error:
-        run.trouble = f"{judge.provider} refuses live calls: {error}"
+        run.troubles[batch.batch_id] = f"{judge.provider} refuses live calls: {error}"
         return False
-    run.trouble = None
+    run.troubles.pop(batch.batch_id, None)
     return _finish(run, run.refresh().batches[batch.batch_id])
 
 

@@ -123,7 +123,9 @@ def _rest(worker: Worker, elsewhere: list[Run], interval: float) -> None:
 
 def _moves_by_itself(run: Run) -> bool:
     """Say whether waiting can bring the run further; a provider that does not know our key will not come round."""
-    return planning.moves_by_itself(run.state, unreachable=run.trouble is not None) or is_to_continue(run)
+    if run.is_live and run.troubles:
+        return False
+    return planning.moves_by_itself(run.state, unreachable=run.troubles) or is_to_continue(run)
 
 
 def _waits(run: Run) -> list[str]:

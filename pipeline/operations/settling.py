@@ -16,7 +16,7 @@ from itertools import islice
 from msgspec.structs import replace
 
 from pipeline import planning
-from pipeline.errors import ConfigError, ProviderError, RejectedError
+from pipeline.errors import AccountError, ConfigError, ProviderError, RejectedError
 from pipeline.events import Adopted, Held, Uncertain, Voided
 from pipeline.ids import BatchId
 from pipeline.operations.worker import Run
@@ -38,6 +38,7 @@ def settle(run: Run, batch: BatchState) -> bool:
         return False
     try:
         found = _look(run, batch) or [each for each in _older(run, batch) if each.end is not None]
+        run.troubles.pop(batch.batch_id, None)
         if found:
             return _adopt(run, batch, found)
         if batch.phase == "submitting":
@@ -51,6 +52,8 @@ def settle(run: Run, batch: BatchState) -> bool:
         return _void(run, batch)
     except ProviderError as error:
         run.notify(batch, f"cannot look for it now: {error}", warning=True)
+        if isinstance(error, AccountError):
+            run.troubles[batch.batch_id] = f"{batch.batch_id} may have been created and cannot be looked for: {error}"
         return False
 
 
@@ -59,7 +62,7 @@ def _is_our_account(run: Run, batch: BatchState) -> bool:
     used = run.provider.account
     if batch.account is None or batch.account == used:
         return True
-    run.trouble = (
+    run.troubles[batch.batch_id] = (
         f"{batch.batch_id} may have been created with another key (fingerprint {batch.account}, now {used}); "
         "set the key of that account, or settle it by hand"
     )

@@ -146,7 +146,7 @@ class Worker:
 
 
 class Run:
-    """One run in the hands of a worker; `trouble` is what keeps it from asking the provider."""
+    """One run in the hands of a worker; `troubles` says what keeps it from asking the provider about a batch."""
 
     def __init__(self, worker: Worker, config: RunConfig, experiment: Experiment, digest: Digest) -> None:
         self.worker = worker
@@ -154,7 +154,7 @@ class Run:
         self.experiment = experiment
         self.experiment_digest = digest
         self.run_id = config.run_id
-        self.trouble: str | None = None
+        self.troubles: dict[BatchId, str] = {}
         self._log = RunLog(worker.store, config.run_id, clock=worker.clock, writer=worker.name)
 
     @property
@@ -192,6 +192,12 @@ class Run:
         """Renew the lease where that is due; return whether this worker still holds it."""
         self._log.epoch = self.worker.leases.take(self.run_id)
         return self._log.epoch is not None
+
+    @property
+    def trouble(self) -> str | None:
+        """What keeps the run from asking its provider about a batch that is open, for people."""
+        batches = self.state.batches
+        return next((why for name, why in self.troubles.items() if batches[name].phase != "published"), None)
 
     def notify(self, batch: BatchState | None, text: str, *, warning: bool = False) -> None:
         """Tell a person at the screen."""

@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import httpx
 import pytest
 
 from pipeline.clock import FixedClock, SystemClock
 from pipeline.errors import StoreError
+from pipeline.ids import BatchId, ExperimentName
 from pipeline.operations.resuming import resume
 from pipeline.operations.worker import Worker
 from pipeline.settings import Settings
@@ -182,3 +184,49 @@ def test_the_key_of_another_account_is_named_and_nothing_is_lost(
     with Worker(store, clock=SystemClock(), settings=Settings(environment(simulator))) as worker:
         assert not finished(worker, file).is_open
         assert column(rows(worker), "status") == ["ok"] * 15
+
+
+class HidesABatch(httpx.HTTPTransport):
+    """Does not show one batch, as a provider does whose key was replaced meanwhile."""
+
+    def __init__(self, remote_id: str | None) -> None:
+        super().__init__()
+        self._remote_id = remote_id
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith(f"/batches/{self._remote_id}"):
+            return httpx.Response(404, json={"error": {"message": "No such batch"}})
+        return super().handle_request(request)
+
+
+@pytest.mark.parametrize("hidden", ["s000-1", "s002-1"])
+def test_a_batch_that_the_key_does_not_show_neither_stops_the_others_nor_is_waited_for(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile, hidden: str
+) -> None:
+    simulator = simulate(latency_seconds=0.3)
+    with Worker(store, clock=SystemClock(), settings=Settings(environment(simulator))) as worker:
+        (run,) = submitted(worker, experiment_file(more="batch: {max_requests: 5}"))
+        transport = HidesABatch(run.state.batches[BatchId(hidden)].remote_id)
+    settings = Settings(environment(simulator) | {"OPENAI_API_KEY": "sk-another"})
+    with Worker(store, clock=SystemClock(), settings=settings, transport=transport) as stranger:
+        (run,) = stranger.runs(ExperimentName("essays"))
+        end = resume(stranger, [run], interval=0.05)
+        assert (end.counts.ok, end.counts.open) == (10, 5)
+        assert len(end.reasons) == 1
+        assert "another key" in end.reasons[0]
+
+
+@pytest.mark.parametrize(("fault", "during"), [("create.lost=1", "list.401"), ("", "download.401")])
+def test_a_key_that_is_refused_is_said_once_and_not_waited_for(
+    simulate: Simulate, worker_for: Callable[..., Worker], experiment_file: ExperimentFile, fault: str, during: str
+) -> None:
+    simulator = simulate(faults=parse_faults(fault))
+    worker = worker_for(simulator, PAIRLOG_QUIET_SECONDS="0.1")
+    runs = submitted(worker, experiment_file())
+    simulator.engine.faults.replace(parse_faults(during))
+    end = resume(worker, runs, interval=0.02)
+    assert end.is_open
+    assert "401" in end.reasons[0]
+    simulator.engine.faults.replace({})
+    assert not resume(worker, runs, interval=0.02).is_open
+    check_against_ledger(worker, simulator.ledger)
