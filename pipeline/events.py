@@ -37,6 +37,19 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     digest: Digest
     bytes: int
 
+    @property
+    def is_late(self) -> bool:
+        """Whether it came for an attempt that had been given up."""
+        return self.name.startswith(_LATE)
+
+
+_LATE = "late"
+
+
+def late_name(number: int, part: str) -> str:
+    """Return the name of a part of the batch that turned up as this number for attempts given up."""
+    return f"{_LATE}{number}-{part}"
+
 
 class LineFault(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A line of the input that the provider named when it failed a batch; `line` counts from 1."""
@@ -69,8 +82,8 @@ class RunPlanned(Event, frozen=True, kw_only=True, gc=False, tag="run-planned"):
 class BatchPlanned(Event, frozen=True, kw_only=True, gc=False, tag="batch-planned"):
     """A slice, or what got no answer in the batch `after`, is to be sent.
 
-    `send` is the how-manieth sending of these requests this is. With `not_before` it waits until then, or for a person,
-    because the account was at fault that the batch `after` got no answers: the `reason` says how.
+    `send` counts the sendings of these requests, this one included. With `not_before` it waits until then, or for a
+    person, because the account was at fault that the batch `after` got no answers: the `reason` says how.
     """
 
     batch_id: BatchId

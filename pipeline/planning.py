@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pipeline.domain import Limits
 from pipeline.events import BatchPlanned, Segment
-from pipeline.ids import BatchId, batch_id
+from pipeline.ids import BatchId, batch_id, following_batch_id
 from pipeline.state import AT_PROVIDER, BatchState, RunState
 
 _MOST_SEGMENTS = 4_000
@@ -135,7 +135,7 @@ def _hours(span: timedelta) -> str:
     return f"{span.total_seconds() / 3600:.0f} hours"
 
 
-def is_incomplete(state: RunState) -> bool:
+def is_partly_planned(state: RunState) -> bool:
     """Say whether the run was asked for as a whole but not planned as a whole yet."""
     return state.plan is not None and state.plan.asked == "experiment" and bool(unasked(state))
 
@@ -180,9 +180,8 @@ def first_batches(segments: Iterable[tuple[int, Segment]]) -> list[BatchPlanned]
 
 def next_batch(batch: BatchState, *, again: int, burns: bool, pause: Pause | None = None) -> BatchPlanned:
     """Return the plan for sending again what got no answer; `burns` says that it counts as a send."""
-    number = int(batch.batch_id.rpartition("-")[2]) + 1
     return BatchPlanned(
-        batch_id=batch_id(batch.segment, number),
+        batch_id=following_batch_id(batch.batch_id),
         segment=batch.segment,
         send=batch.send + burns,
         requests=again,

@@ -101,6 +101,11 @@ class BatchState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """Every input that was ever uploaded for the batch, as far as it was told of."""
         return (*self.other_files, self.file_id) if self.file_id else self.other_files
 
+    @property
+    def rows_key(self) -> str | None:
+        """Where the rows of the batch can be read, None while there are none."""
+        return self.rows.key if self.rows is not None else None
+
 
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
     """What is known about one run after its commits so far."""
@@ -124,6 +129,11 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
         """How the run's requests ended."""
         ended = Counts.sum_of([batch.counts for batch in self.batches.values()])
         return replace(ended, planned=self.plan.requests if self.plan else 0)
+
+
+def counts_of(state: RunState, requests: int) -> Counts:
+    """Return how the requests of a run ended; those of one that nobody has opened yet are planned and open."""
+    return state.counts if state.plan is not None else Counts(planned=requests)
 
 
 def fold(state: RunState, commits: Iterable[Commit]) -> RunState:

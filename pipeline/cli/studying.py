@@ -29,7 +29,7 @@ from pipeline.operations.resuming import submit as submit_run
 from pipeline.operations.settling import adopt_by_hand, void_by_hand
 from pipeline.operations.studies import Plan, check_keys, complete_opening, freeze, open_runs
 from pipeline.operations.worker import Run, Worker
-from pipeline.state import UNSETTLED, BatchState
+from pipeline.state import NOT_SENT, UNSETTLED, BatchState
 from pipeline.storage.probe import ensure_proven
 from pipeline.wording import counted
 
@@ -131,7 +131,7 @@ def submit(file: FileArgument, store: StoreOption = None) -> int:
     return 0
 
 
-_UNSENT = UNSETTLED | {"planned", "prepared", "voided", "refused"}
+_UNSENT = NOT_SENT | UNSETTLED
 
 
 def _why(batches: list[BatchState]) -> str:

@@ -29,6 +29,7 @@ from pipeline.ranking import (
     rankings_table,
     report_html,
 )
+from pipeline.state import counts_of
 from pipeline.storage import keys
 from pipeline.storage.tables import parquet_bytes
 from pipeline.tasks import task_named
@@ -161,10 +162,7 @@ def _looked_up(column: pa.ChunkedArray, values: Mapping[str, str]) -> pa.Chunked
 
 def conservation(worker: Worker, name: ExperimentName) -> dict[str, Counts]:
     """Return how the requests of each run ended, and how many have not."""
-    return {
-        run.run_id: state.counts if (state := run.refresh()).plan else Counts(planned=run.config.requests)
-        for run in worker.runs(name)
-    }
+    return {run.run_id: counts_of(run.refresh(), run.config.requests) for run in worker.runs(name)}
 
 
 def rows_digest(worker: Worker, name: ExperimentName) -> Digest:

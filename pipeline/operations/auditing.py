@@ -136,14 +136,18 @@ def audit_ledger(worker: Worker, ledger: bytes) -> list[Finding]:
 
 def _experiment(auditor: _Auditor, name: ExperimentName) -> None:
     store = auditor.worker.store
-    for key in store.list_from(f"{keys.EXPERIMENTS}/{name}"):
+    for key in store.list_from(keys.experiments(name)):
         auditor.seen.add(key)
-        auditor.matches(key, Digest(key.rpartition("/")[2].removesuffix(".json")), digest(store.get(key)))
+        named = keys.experiment_named(key)
+        if named is None:
+            auditor.broken(key, "is no frozen experiment")
+        else:
+            auditor.matches(key, named[1], digest(store.get(key)))
     try:
         versions = auditor.worker.experiments(name)
         runs = auditor.worker.runs(name)
     except PipelineError as error:
-        auditor.broken(f"{keys.EXPERIMENTS}/{name}", str(error))
+        auditor.broken(keys.experiments(name), str(error))
         return
     for _, experiment in versions:
         _material(auditor, experiment)
@@ -217,8 +221,8 @@ def _batch(auditor: _Auditor, run: Run, batch: BatchState, ended: set[str]) -> N
     stored = [Part(name="input", key=batch.input.key, digest=batch.input.digest, bytes=0)] if batch.input else []
     for part in (*stored, *batch.parts):
         auditor.checked(part.key, lambda part=part: _stream(auditor, part))  # type: ignore[misc]  # bound in the loop
-    if batch.rows is not None and batch.rows.key is not None:
-        auditor.checked(batch.rows.key, lambda: _rows(auditor, run, batch, ended))
+    if batch.rows_key:
+        auditor.checked(batch.rows_key, lambda: _rows(auditor, run, batch, ended))
     if batch.rows is not None and batch.rows.counts.ended + batch.rows.again != batch.requests:
         told = f"{batch.rows.counts.ended} ended and {batch.rows.again} to be sent again"
         auditor.broken(keys.log(run.run_id), f"{batch.batch_id} has {batch.requests} requests, but {told}")
@@ -284,5 +288,5 @@ def _material_name(key: str) -> bool:
 
 def _everything(worker: Worker) -> Iterator[str]:
     tables = [task.TABLE for task in tasks().values()]
-    for folder in ("experiments", "samples", "pairs", "log", "checkpoints", "requests", "outputs", *tables):
+    for folder in (*keys.PROVEN, *tables):
         yield from worker.store.list_from(folder)

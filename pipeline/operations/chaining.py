@@ -18,6 +18,7 @@ from pipeline.operations.material import load_samples
 from pipeline.operations.results import table_of
 from pipeline.operations.worker import Run, Worker
 from pipeline.samples import Samples
+from pipeline.state import counts_of
 from pipeline.tasks import Task, Writes, task_named, tasks
 from pipeline.wording import counted
 
@@ -45,10 +46,9 @@ def written_elsewhere(location: str, worker: Worker | None) -> Written | None:
         raise ConfigError(f"samples: {location} names an experiment, but no store was given to look for it")
     runs = worker.runs(ExperimentName(name))
     task = _writing_task(location, table, runs)
-    states = [(run, run.refresh()) for run in runs]
-    opened = sum(state.counts.open if state.plan else run.config.requests for run, state in states)
-    if opened:
-        left = counted(opened, "request")
+    open_ = sum(counts_of(run.refresh(), run.config.requests).open for run in runs)
+    if open_:
+        left = counted(open_, "request")
         raise ConfigError(f"samples: {left} of {name} did not end yet; `pairlog resume {name}` brings that about")
     return _written(worker, ExperimentName(name), runs, task)
 

@@ -24,7 +24,9 @@ def explain(worker: Worker, request_id: str) -> Explanation:
             position = _position(run, request_id)
             if position is not None:
                 return _explained(run, request_id, position)
-    raise ConfigError(f"no run in {worker.store.url} has a request {request_id!r}")
+    raise ConfigError(
+        f"no run in {worker.store.url} has a request {request_id!r}; `pairlog results` names them in request_id"
+    )
 
 
 def _position(run: Run, request_id: str) -> int | None:
@@ -75,7 +77,7 @@ def _last_batch(run: Run, position: int) -> BatchState | None:
 
 
 def _rows(run: Run, request_id: str, columns: list[str]) -> Iterator[dict[str, object]]:
-    keys = [batch.rows.key for batch in run.state.batches.values() if batch.rows and batch.rows.key]
+    keys = [batch.rows_key for batch in run.state.batches.values() if batch.rows_key]
     for block in stream(run.worker.store, keys, columns=["request_id", *columns]):
         yield from (row for row in block.to_pylist() if row["request_id"] == request_id)
 

@@ -56,7 +56,7 @@ class Heard:
         positions = np.arange(segment.start, segment.start + segment.requests)
         asked = Lookup(positions, self._request_ids(positions))
         contents: Answers = [None] * len(positions)
-        published = [batch.rows.key for batch in batches if batch.rows is not None and batch.rows.key is not None]
+        published = [batch.rows_key for batch in batches if batch.rows_key]
         for rows in stream(self._store, published, columns=["request_id", "status", "content"]):
             places = asked.places(rows.column("request_id")).tolist()
             answered = zip(places, rows.column("status").to_pylist(), rows.column("content").to_pylist(), strict=True)

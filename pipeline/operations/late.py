@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from pipeline.errors import ProviderError, RejectedError
-from pipeline.events import Adopted
+from pipeline.events import Adopted, late_name
 from pipeline.operations.settling import known_remote_ids, may_be_ours
 from pipeline.operations.worker import Run
 from pipeline.providers import ProbableProvider, RemoteBatch
@@ -33,7 +33,7 @@ def late_parts(run: Run, batch: BatchState) -> dict[str, str] | None:
     if any(remote.end is None for remote in found.values()):
         return None
     return {
-        f"late{number}-{name}": handle
+        late_name(number, name): handle
         for number, remote in enumerate(found.values(), start=1)
         for name, handle in remote.parts.items()
     }

@@ -20,6 +20,7 @@ from pipeline.storage import keys
 from pipeline.storage.streams import Measured, compressed, decompressed, lines
 
 _DEFAULT_RATE = 5.0
+_LIVE = "live-"
 
 
 class _Request(msgspec.Struct, frozen=True):
@@ -97,7 +98,7 @@ def _call(run: Run, batch: BatchState) -> bool:
 def _keep(run: Run, batch: BatchState, number: int, answers: list[LiveAnswer]) -> None:
     """Store a second's answers, byte for byte."""
     if answers:
-        part = f"live-{number:06d}"
+        part = f"{_LIVE}{number:06d}"
         key = keys.output(run.run_id, batch.batch_id, attempt=batch.attempt, part=part, source=run.worker.name)
         run.worker.store.put_stream(key, compressed([_encoder.encode_lines(answers)]))
 
@@ -114,7 +115,7 @@ def _stored(run: Run, batch: BatchState) -> Iterator[tuple[str, bytes]]:
     """Yield every answer that is stored, under its request's id; the first one to a request counts."""
     seen: set[str] = set()
     for key in run.worker.store.list_from(keys.outputs(run.run_id, batch.batch_id)):
-        if f"/{batch.attempt}.live-" not in key:
+        if not keys.is_output(key, attempt=batch.attempt, part=_LIVE):
             continue
         with run.worker.store.open(key) as file:
             for line in lines(decompressed(file, key=key)):

@@ -23,7 +23,7 @@ class RawOutputs:
 
     def __init__(self, run: Run, batch: BatchState, lookup: Lookup) -> None:
         self._store = run.worker.store
-        self._parts = sorted(batch.parts, key=lambda part: (part.name.startswith("late"), part.name == "error"))
+        self._parts = sorted(batch.parts, key=lambda part: (part.is_late, part.name == "error"))
         self._decode = run.decode
         self._decode_lines = None if run.is_live else providers.lines_decoder(run.config.judge.provider)
         self._lookup = lookup
@@ -33,13 +33,12 @@ class RawOutputs:
         """Yield what can be read, and whether it came for an attempt that had been given up."""
         self.damaged = 0
         for part in self._parts:
-            late = part.name.startswith("late")
             with self._store.open(part.key) as file:
                 for block in blocks_of_lines(decompressed(file, key=part.key)):
                     try:
-                        yield self._together(block), late
+                        yield self._together(block), part.is_late
                     except _UNREADABLE:
-                        yield from self._one_by_one(block, late=late)
+                        yield from self._one_by_one(block, late=part.is_late)
 
     def _together(self, block: bytes) -> list[Output]:
         """Return the outputs of a block; raises if one of its lines cannot be read."""

@@ -9,7 +9,7 @@ from pipeline import planning
 from pipeline.domain import Counts
 from pipeline.ids import BatchId, ExperimentName, RunId
 from pipeline.operations.worker import Run, Worker
-from pipeline.state import BatchState, RunState
+from pipeline.state import BatchState, RunState, counts_of
 from pipeline.storage.log import state_as_of
 from pipeline.storage.states import current_states
 
@@ -55,7 +55,8 @@ def status(worker: Worker, names: Iterable[ExperimentName], *, as_of: datetime |
     """Return the conservation table of these experiments, now or as it was."""
     found = {name: worker.runs(name) for name in names}
     states = _states(worker, [run for runs in found.values() for run in runs], as_of)
-    return StoreStatus(experiments=tuple(_experiment(name, runs, states) for name, runs in found.items()))
+    now = as_of or worker.clock.now()
+    return StoreStatus(experiments=tuple(_experiment(name, runs, states, now) for name, runs in found.items()))
 
 
 def _states(worker: Worker, runs: list[Run], as_of: datetime | None) -> dict[RunId, RunState]:
@@ -66,18 +67,16 @@ def _states(worker: Worker, runs: list[Run], as_of: datetime | None) -> dict[Run
     return {run_id: state for run_id, state in states.items() if state.plan is not None}
 
 
-def _experiment(name: ExperimentName, found: list[Run], states: dict[RunId, RunState]) -> ExperimentStatus:
+def _experiment(
+    name: ExperimentName, found: list[Run], states: dict[RunId, RunState], now: datetime
+) -> ExperimentStatus:
     runs = [(run, states[run.run_id]) for run in found if run.run_id in states]
-    total = sum((_counts(run, state) for run, state in runs), Counts())
-    return ExperimentStatus(name=name, counts=total.as_dict(), runs=tuple(_run(run, state) for run, state in runs))
+    total = sum((counts_of(state, run.config.requests) for run, state in runs), Counts())
+    told = tuple(_run(run, state, now) for run, state in runs)
+    return ExperimentStatus(name=name, counts=total.as_dict(), runs=told)
 
 
-def _counts(run: Run, state: RunState) -> Counts:
-    """Return the run's counts; one that nobody has opened yet is planned and open."""
-    return state.counts if state.plan else Counts(planned=run.config.requests)
-
-
-def _run(run: Run, state: RunState) -> RunStatus:
+def _run(run: Run, state: RunState, now: datetime) -> RunStatus:
     judge = run.config.judge
     return RunStatus(
         run_id=run.run_id,
@@ -85,8 +84,8 @@ def _run(run: Run, state: RunState) -> RunStatus:
         model=judge.model,
         reasoning=judge.reasoning,
         direction=run.config.direction,
-        counts=_counts(run, state).as_dict(),
-        batches=tuple(_batch(batch, run.worker.clock.now()) for batch in state.batches.values()),
+        counts=counts_of(state, run.config.requests).as_dict(),
+        batches=tuple(_batch(batch, now) for batch in state.batches.values()),
     )
 
 

@@ -65,7 +65,7 @@ def _sides(schema: pa.Schema) -> list[str]:
 def _rows(worker: Worker, name: ExperimentName, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield the published rows run by run, with these columns; what no event points to is no row."""
     for run in worker.runs(name):
-        published = [batch.rows.key for batch in run.refresh().batches.values() if batch.rows and batch.rows.key]
+        published = [batch.rows_key for batch in run.refresh().batches.values() if batch.rows_key]
         yield from (filled(batch, wanted) for batch in stream(worker.store, published, columns=wanted.names))
 
 

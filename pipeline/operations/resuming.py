@@ -16,7 +16,7 @@ from pipeline.operations.collecting import collect_due, poll_due
 from pipeline.operations.continuing import continue_due, is_to_continue
 from pipeline.operations.living import call_due
 from pipeline.operations.publishing import publish_due
-from pipeline.operations.sending import NOT_SENT
+from pipeline.operations.sending import NOT_SENT_PREFIX
 from pipeline.operations.settling import settle_due
 from pipeline.operations.studies import check_keys, complete_opening
 from pipeline.operations.submitting import complete_plan, submit_due
@@ -52,7 +52,7 @@ def advance(run: Run, *, mended: bool = False) -> bool:
 def _is_work_due(run: Run, *, mended: bool) -> bool:
     due = planning.due(run.refresh(), run.worker.clock.now(), mended=mended)
     steps = (due.prepare, due.submit, due.settle, due.collect, due.publish, due.poll if run.is_live else ())
-    return planning.is_incomplete(run.state) or any(steps) or is_to_continue(run) or is_to_clean(run)
+    return planning.is_partly_planned(run.state) or any(steps) or is_to_continue(run) or is_to_clean(run)
 
 
 def _work(run: Run, *, mended: bool) -> None:
@@ -132,7 +132,7 @@ def _waits(run: Run) -> list[str]:
     """Return why batches of the run wait for a person; those with one reason are named together."""
     named: dict[str, list[str]] = {}
     for batch in planning.waits_for_a_person(run.state):
-        named.setdefault((batch.note or "").removeprefix(NOT_SENT), []).append(batch.batch_id)
+        named.setdefault((batch.note or "").removeprefix(NOT_SENT_PREFIX), []).append(batch.batch_id)
     return [
         f"{run.run_id} {first}{f' and {len(others)} more' if others else ''}: {note}"
         for note, (first, *others) in named.items()

@@ -1,9 +1,11 @@
 """Sending a group of batches: announced in one commit, created one by one, and recorded in few.
 
 Only the author of `AttemptOpened` may create, once, and only after a last look at the log. What it announced and did
-not send it says so, as long as it lives: nobody needs to look for those. A provider that cannot tell our batches
-apart by a key gets one batch at a time, and none while another is unsettled: who announced looks for others after that,
-so that of two who do, at least one sees the other and leaves. A lease saves them from meeting.
+not send it records as not sent, as long as it lives: nobody needs to look for those.
+
+A provider that cannot tell our batches apart by a key gets one batch at a time, and none while another is unsettled:
+who announced looks for others after that, so that of two who do, at least one sees the other and leaves. A lease saves
+them from meeting.
 """
 
 import contextlib
@@ -32,7 +34,7 @@ from pipeline.providers import ProbableProvider, Submission
 from pipeline.state import BatchState
 from pipeline.storage.streams import Measured, decompressed
 
-NOT_SENT = "not sent: "
+NOT_SENT_PREFIX = "not sent: "
 _SEND_DEADLINE = 60.0
 _BREATHER = 30.0
 _INTERRUPTED = "the worker was interrupted"
@@ -200,7 +202,9 @@ class _Group:
         self._unused.append(opened.batch_id)
         plain = Refused(batch_id=opened.batch_id, attempt=opened.attempt, fault="rate", reason="")
         like = self._pause or plain
-        self._records.add(replace(like, batch_id=opened.batch_id, attempt=opened.attempt, reason=f"{NOT_SENT}{why}"))
+        self._records.add(
+            replace(like, batch_id=opened.batch_id, attempt=opened.attempt, reason=f"{NOT_SENT_PREFIX}{why}")
+        )
 
     def _tidy(self) -> None:
         """Remove inputs that no batch will use; what is left is removed when the rows are durable."""
@@ -219,7 +223,9 @@ def _submission(run: Run, opened: AttemptOpened) -> Submission:
             checked = Measured(decompressed(file, key=stored.key))
             yield from checked
         if checked.digest() != stored.digest:
-            raise CorruptObjectError(f"{stored.key} is not what was prepared; nothing was sent")
+            raise CorruptObjectError(
+                f"{stored.key} is not what was prepared, and nothing was sent; restore it from a backup"
+            )
 
     return Submission(
         batch_key=opened.batch_key,

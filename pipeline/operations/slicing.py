@@ -71,7 +71,7 @@ def all_slices(worker: Worker, name: ExperimentName) -> list[Slice]:
 
 def rows_of(run: Run, each: Slice, *, columns: list[str] | None = None, most: int | None = None) -> pa.Table:
     """Return the published rows of a slice, or the first ones of some columns: rows hold texts and may be many."""
-    keys = [batch.rows.key for batch in each.batches if batch.rows is not None and batch.rows.key is not None]
+    keys = [batch.rows_key for batch in each.batches if batch.rows_key]
     schema = task_named(run.config.task).SCHEMA
     wanted = schema if columns is None else pa.schema([schema.field(name) for name in columns])
     found: list[pa.RecordBatch] = []
@@ -86,8 +86,8 @@ def schemas_of(run: Run, each: Slice) -> list[pa.Schema]:
     """Return the columns and types of each object that holds rows of the slice."""
     found: list[pa.Schema] = []
     for batch in each.batches:
-        if batch.rows is not None and batch.rows.key is not None:
-            with opened(run.worker.store, batch.rows.key) as file:
+        if batch.rows_key:
+            with opened(run.worker.store, batch.rows_key) as file:
                 found.append(file.schema_arrow.remove_metadata())
     return found
 

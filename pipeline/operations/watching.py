@@ -113,7 +113,7 @@ class Watch:
         """Ask after one run's batches, and go on with its conversations; return how many batches ended."""
         if not run.is_live:
             self._settle(run)
-        if planning.is_incomplete(run.state):
+        if planning.is_partly_planned(run.state):
             complete_plan(run)
         if is_to_continue(run):
             with suppress(LeaseLostError), run.lease() as mine:

@@ -100,7 +100,7 @@ class Worker:
 
     def experiments(self, name: ExperimentName) -> list[tuple[Digest, Experiment]]:
         """Return every frozen version of an experiment; a later one only adds runs."""
-        found = self.store.list_from(f"{keys.EXPERIMENTS}/{name}")
+        found = self.store.list_from(keys.experiments(name))
         versions = ((key, keys.experiment_named(key)) for key in found)
         return [(named[1], self._experiment(key)) for key, named in versions if named is not None]
 
@@ -259,7 +259,7 @@ class Run:
         return members[is_open]
 
     def _rows_of(self, batch: BatchState) -> Iterator[pa.RecordBatch]:
-        published = [batch.rows.key] if batch.rows is not None and batch.rows.key is not None else []
+        published = [batch.rows_key] if batch.rows_key else []
         return stream(self.worker.store, published, columns=["request_id"])
 
     def sendable(self, batch: BatchState) -> Positions:

@@ -13,6 +13,7 @@ DATA = (
     "samples", "pairs", "requests", "outputs", "rankings", "diagnostics", "reports", "leases",
 )  # fmt: skip
 CACHES = (CHECKPOINTS, "probe")
+PROVEN = (EXPERIMENTS, "samples", "pairs", LOG, CHECKPOINTS, "requests", "outputs")  # nothing strange may lie there
 
 _SEQUENCE = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.msgpack\.zst")
@@ -52,9 +53,14 @@ def checkpoint_seq(key: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def experiment(name: ExperimentName, digest: Digest) -> str:
+def experiments(name: ExperimentName) -> str:
+    """Return the folder of an experiment's frozen versions."""
+    return f"{EXPERIMENTS}/{name}"
+
+
+def experiment(name: ExperimentName, digest_: Digest) -> str:
     """Return the key of a frozen experiment."""
-    return f"{EXPERIMENTS}/{name}/{digest}.json"
+    return f"{experiments(name)}/{digest_}.json"
 
 
 def experiment_named(key: str) -> tuple[ExperimentName, Digest] | None:
@@ -63,14 +69,14 @@ def experiment_named(key: str) -> tuple[ExperimentName, Digest] | None:
     return (ExperimentName(match[1]), Digest(match[2])) if match else None
 
 
-def samples(name: ExperimentName, digest: Digest) -> str:
+def samples(name: ExperimentName, digest_: Digest) -> str:
     """Return the key of an experiment's texts."""
-    return f"samples/{name}/{digest}.parquet"
+    return f"samples/{name}/{digest_}.parquet"
 
 
-def pairs(name: ExperimentName, digest: Digest) -> str:
+def pairs(name: ExperimentName, digest_: Digest) -> str:
     """Return the key of an experiment's pairs."""
-    return f"pairs/experiment={name}/{digest}.parquet"
+    return f"pairs/experiment={name}/{digest_}.parquet"
 
 
 def requests(run_id: RunId, batch_id: BatchId) -> str:
@@ -81,6 +87,11 @@ def requests(run_id: RunId, batch_id: BatchId) -> str:
 def output(run_id: RunId, batch_id: BatchId, *, attempt: int, part: str, source: str) -> str:
     """Return the key of one raw part of what came back for an attempt; `source` is the provider's name for it."""
     return f"{outputs(run_id, batch_id)}/{attempt}.{part}-{digest(source.encode())[:8]}.jsonl.zst"
+
+
+def is_output(key: str, *, attempt: int, part: str) -> bool:
+    """Say whether the key is one of an attempt's raw parts whose names begin so."""
+    return key.rpartition("/")[2].startswith(f"{attempt}.{part}")
 
 
 def outputs(run_id: RunId, batch_id: BatchId) -> str:
@@ -116,6 +127,11 @@ def leases(name: str) -> str:
 def lease(name: str, epoch: int) -> str:
     """Return the key of a lease's epoch."""
     return f"{leases(name)}/{epoch:020d}.json"
+
+
+def lease_epoch(key: str) -> int | None:
+    """Return the epoch of a lease's key, or None for a stray object."""
+    return commit_seq(key)
 
 
 def probe(nonce: str, round_: int) -> str:

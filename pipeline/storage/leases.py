@@ -90,10 +90,10 @@ class Leases:
         seen = self._seen.get(name)
         after = keys.lease(name, seen.epoch) if seen else ""
         found = [
-            key for key in self._store.list_from(keys.leases(name), after=after) if keys.commit_seq(key) is not None
+            key for key in self._store.list_from(keys.leases(name), after=after) if keys.lease_epoch(key) is not None
         ]
         if found:
-            epoch = keys.commit_seq(found[-1]) or 0
+            epoch = keys.lease_epoch(found[-1]) or 0
             seen = self._seen[name] = _Seen(epoch=epoch, lease=self._read(found[-1]), since=self._clock.monotonic())
         return seen
 

@@ -254,6 +254,8 @@ def _one_by_one(run_id: RunId, block: _Block, prev: Digest | None) -> Iterator[t
         if (commit.run_id, commit.seq) != (run_id, number):
             raise CorruptObjectError(f"{key} holds commit {commit.seq} of {commit.run_id}; restore it from a backup")
         if commit.prev != prev:
-            raise CorruptObjectError(f"{key} does not follow the bytes before it: one of the two was changed")
+            raise CorruptObjectError(
+                f"{key} does not follow the bytes before it: one of the two was changed; restore both from a backup"
+            )
         prev = digest(body)
         yield commit, prev

@@ -16,6 +16,7 @@ import pytest
 from pipeline.clock import FixedClock, SystemClock
 from pipeline.errors import StoreError
 from pipeline.ids import BatchId, ExperimentName
+from pipeline.operations.reporting import status
 from pipeline.operations.resuming import resume
 from pipeline.operations.worker import Worker
 from pipeline.settings import Settings
@@ -230,3 +231,20 @@ def test_a_key_that_is_refused_is_said_once_and_not_waited_for(
     simulator.engine.faults.replace({})
     assert not resume(worker, runs, interval=0.02).is_open
     check_against_ledger(worker, simulator.ledger)
+
+
+def test_the_status_of_a_past_moment_knows_no_later_alarm(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile, clock: FixedClock
+) -> None:
+    settings = Settings(environment(simulate(faults=parse_faults("run.stuck"))))
+    with Worker(store, clock=clock, settings=settings) as worker:
+        submitted(worker, experiment_file())
+        then = clock.now()
+        clock.sleep(27 * 3600)
+
+        def notes(as_of: datetime | None) -> list[str | None]:
+            (study,) = status(worker, [ExperimentName("essays")], as_of=as_of).experiments
+            return [batch.note for run in study.runs for batch in run.batches]
+
+        assert notes(then) == [None]
+        assert notes(None) == ["at the provider for 27 hours; it is not sent again while it is open there"]
