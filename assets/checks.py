@@ -11,7 +11,7 @@ from assets.inputs import samples
 from assets.judging import comparisons, submitted_batches
 from assets.resources import Workers
 from assets.results import diagnostics, rankings
-from pipeline import planning
+from pipeline import planning, providers
 from pipeline.domain import STATUSES, Checks, Counts
 from pipeline.ids import ExperimentName, SegmentId
 from pipeline.operations import answers, slicing
@@ -234,9 +234,10 @@ def alarms(runs: Iterable[Run], now: datetime) -> list[list[object]]:
     """Return the batches that a person should look at, with what each waits for and how it is settled."""
     found: list[list[object]] = []
     for run in runs:
+        kept = providers.kept(run.config.judge.provider)
         by_hand = {batch.batch_id for batch in planning.waits_for_a_person(run.state)}
         for batch in run.state.batches.values():
-            what = batch.note if batch.batch_id in by_hand else planning.alarm(batch, now)
+            what = batch.note if batch.batch_id in by_hand else planning.alarm(batch, now, kept=kept)
             if what is not None:
                 settle = f"{run.run_id} {batch.batch_id}"
                 remedy = (

@@ -17,7 +17,6 @@ _MOST_SEGMENTS = 4_000
 _LONGEST_WINDOW = timedelta(hours=26)
 _LONGEST_STEP = timedelta(hours=6)
 _STEPS = frozenset({"validating", "finalizing"})  # what a provider does in minutes
-_KEPT_AT_LEAST = timedelta(days=28)
 
 
 class Due(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,8 +115,8 @@ def moves_by_itself(state: RunState, *, unreachable: Iterable[BatchId] = ()) -> 
     return any(batch.phase != "published" and batch.batch_id not in stuck for batch in state.batches.values())
 
 
-def alarm(batch: BatchState, now: datetime) -> str | None:
-    """Return what a person should know about a batch that takes too long, or None."""
+def alarm(batch: BatchState, now: datetime, *, kept: timedelta) -> str | None:
+    """Return what a person should know about a batch that takes too long, or None; answers are `kept` so long."""
     waits = now - batch.submitted_at if batch.submitted_at else timedelta()
     if batch.phase in AT_PROVIDER and waits > _LONGEST_WINDOW:
         return f"at the provider for {_hours(waits)}; it is not sent again while it is open there"
@@ -125,9 +124,8 @@ def alarm(batch: BatchState, now: datetime) -> str | None:
     if batch.phase in AT_PROVIDER and stays > _LONGEST_STEP:
         return f"{batch.remote_status} for {_hours(stays)}; it is not sent again while it is open there"
     rests = now - batch.ended_at if batch.ended_at else timedelta()
-    if batch.phase == "ended" and rests > _KEPT_AT_LEAST / 4:
-        kept = f"the provider keeps answers for some {_KEPT_AT_LEAST.days} days"
-        return f"ended {_hours(rests)} ago and not fetched; {kept}"
+    if batch.phase == "ended" and rests > kept / 4:
+        return f"ended {_hours(rests)} ago and not fetched; the provider keeps answers for some {_hours(kept)}"
     return None
 
 

@@ -1,11 +1,11 @@
 """What a person asks about a store: where everything stands. Reads only."""
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
-from pipeline import planning
+from pipeline import planning, providers
 from pipeline.domain import Counts
 from pipeline.ids import BatchId, ExperimentName, RunId
 from pipeline.operations.worker import Run, Worker
@@ -78,6 +78,7 @@ def _experiment(
 
 def _run(run: Run, state: RunState, now: datetime) -> RunStatus:
     judge = run.config.judge
+    kept = providers.kept(judge.provider)
     return RunStatus(
         run_id=run.run_id,
         provider=judge.provider,
@@ -85,16 +86,16 @@ def _run(run: Run, state: RunState, now: datetime) -> RunStatus:
         reasoning=judge.reasoning,
         direction=run.config.direction,
         counts=counts_of(state, run.config.requests).as_dict(),
-        batches=tuple(_batch(batch, now) for batch in state.batches.values()),
+        batches=tuple(_batch(batch, now, kept) for batch in state.batches.values()),
     )
 
 
-def _batch(batch: BatchState, now: datetime) -> BatchStatus:
+def _batch(batch: BatchState, now: datetime, kept: timedelta) -> BatchStatus:
     return BatchStatus(
         batch_id=batch.batch_id,
         attempt=batch.send,
         phase=batch.phase,
         remote_id=batch.remote_id,
         requests=batch.requests,
-        note=planning.alarm(batch, now) or batch.note,
+        note=planning.alarm(batch, now, kept=kept) or batch.note,
     )

@@ -8,7 +8,7 @@ import difflib
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Protocol, runtime_checkable
 
@@ -20,6 +20,8 @@ from pipeline.domain import QUESTION, Answer, Frame, Judge, Limits, Message, Mod
 from pipeline.errors import ConfigError
 from pipeline.events import End, Fault, LineFault
 from pipeline.settings import Settings
+
+_KEPT = timedelta(days=28)
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,7 +138,8 @@ class ProviderModule(Protocol):
     """What a provider's module offers besides its class: everything that needs no key and no network.
 
     The first of `MODES` is the default. `KEYS` are the variables of which one must be set for the provider to be used.
-    One that knows no JSON schema has `ANSWERS = ("tag",)`, one that reads many lines faster together `decode_lines`.
+    One that knows no JSON schema has `ANSWERS = ("tag",)`, one that reads many lines faster together `decode_lines`,
+    one that may delete answers sooner than in four weeks `KEPT`.
     A module without "live" needs none of the `live` functions, one without "batch" no `frame`, `decode` and `build`.
     """
 
@@ -184,6 +187,12 @@ class ProviderModule(Protocol):
 def answers(name: str) -> tuple[Answer, ...]:
     """Return how the provider's judges can be asked to answer: a module that takes no JSON schema says so."""
     known: tuple[Answer, ...] = getattr(module(name), "ANSWERS", ("tag", "json"))
+    return known
+
+
+def kept(name: str) -> timedelta:
+    """Return how long the provider keeps the answers of a batch, as far as it is known."""
+    known: timedelta = getattr(module(name), "KEPT", _KEPT)
     return known
 
 

@@ -9,6 +9,7 @@ Limits: 100,000 requests and 200 MB a batch. `AZURE_OPENAI_ENDPOINT` is `https:/
 
 import functools
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
 import httpx
 import msgspec
@@ -35,6 +36,7 @@ from pipeline.settings import Settings
 MODES: tuple[Mode, ...] = ("batch",)
 KEYS = ("AZURE_OPENAI_API_KEY",)
 LIMITS = Limits(max_requests=100_000, max_bytes=200_000_000)
+KEPT = timedelta(days=14)  # the least that a resource can be set to
 
 _ENDPOINT = "AZURE_OPENAI_ENDPOINT"
 _PATH = "/openai/v1"

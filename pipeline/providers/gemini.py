@@ -10,7 +10,7 @@ Limits: 2 GB a file; no number of requests is documented, so Vertex' 200,000 is 
 import re
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import httpx
 import msgspec
@@ -39,6 +39,7 @@ from pipeline.settings import Secret, Settings
 MODES: tuple[Mode, ...] = ("batch", "live")
 KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 LIMITS = Limits(max_requests=200_000, max_bytes=2_000_000_000)
+KEPT = timedelta(hours=48)  # told of uploaded files; of answers nothing is told
 
 _BASE = "https://generativelanguage.googleapis.com"
 _VERSION = "v1beta"

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from pipeline import providers
 from pipeline.domain import Limits
 from pipeline.ids import BatchId
 from pipeline.planning import alarm, cut
@@ -62,6 +64,10 @@ def test_slices_are_contiguous_complete_and_within_limits(
 NOW = datetime(2026, 11, 16, 9, tzinfo=UTC)
 
 
+def a_batch() -> BatchState:
+    return BatchState(batch_id=BatchId("s000-1"), segment=0, send=1, requests=3, after=None)
+
+
 @pytest.mark.parametrize(
     ("status", "submitted", "since", "said"),
     [
@@ -74,16 +80,28 @@ NOW = datetime(2026, 11, 16, 9, tzinfo=UTC)
     ],
 )
 def test_a_person_is_told_of_what_takes_too_long(status: str, submitted: int, since: int, said: str | None) -> None:
-    batch = BatchState(
-        batch_id=BatchId("s000-1"),
-        segment=0,
-        send=1,
-        requests=3,
-        after=None,
+    batch = replace(
+        a_batch(),
         phase="running",
         remote_status=status,
         submitted_at=NOW - timedelta(hours=submitted),
         status_at=NOW - timedelta(hours=since),
     )
-    assert (alarm(batch, NOW) or "").startswith(said or "")
-    assert (alarm(batch, NOW) is None) == (said is None)
+    found = alarm(batch, NOW, kept=timedelta(days=28))
+    assert (found or "").startswith(said or "")
+    assert (found is None) == (said is None)
+
+
+@pytest.mark.parametrize(
+    ("provider", "hours", "said"),
+    [
+        ("openai", 167, None),
+        ("openai", 169, "ended 169 hours ago and not fetched; the provider keeps answers for some 672 hours"),
+        ("gemini", 11, None),
+        ("gemini", 13, "ended 13 hours ago and not fetched; the provider keeps answers for some 48 hours"),
+        ("azure", 85, "ended 85 hours ago and not fetched; the provider keeps answers for some 336 hours"),
+    ],
+)
+def test_a_person_is_told_of_answers_that_the_provider_will_delete(provider: str, hours: int, said: str | None) -> None:
+    ended = replace(a_batch(), phase="ended", ended_at=NOW - timedelta(hours=hours))
+    assert alarm(ended, NOW, kept=providers.kept(provider)) == said
