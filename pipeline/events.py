@@ -269,7 +269,10 @@ AnyEvent = (
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One object of a log: events applied together, chained to the object before by its digest."""
+    """One object of a log: events applied together, chained to the object before by its digest.
+
+    `at` is for people; how long something lasts is measured by `uptime`, seconds since the start named `boot`.
+    """
 
     commit_id: str
     run_id: RunId
@@ -279,6 +282,8 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     prev: Digest | None
     events: tuple[AnyEvent, ...]
     epoch: int = 0
+    boot: str = ""
+    uptime: float = 0.0
     schema: int = SCHEMA
 
 
@@ -299,8 +304,7 @@ _TAGS = {kind.__struct_config__.tag for kind in AnyEvent.__args__}
 
 def encode_commit(commit: Commit) -> bytes:
     """Return the bytes of the commit's object: JSON whose last member is the digest of everything before it."""
-    body = _encoder.encode(commit)[:-1]
-    return b'%b,"sum":"%b"}' % (body, digest(body).encode())
+    return _summed(_encoder.encode(commit)[:-1])
 
 
 def decode_commit(body: bytes, *, key: str) -> Commit:
@@ -318,7 +322,11 @@ def decode_commit(body: bytes, *, key: str) -> Commit:
 
 def is_whole(body: bytes) -> bool:
     """Say whether the bytes of a commit are those that were written."""
-    return digest(body[:-_SUM]).encode() == body[-66:-2]
+    return _summed(body[:-_SUM]) == body
+
+
+def _summed(body: bytes) -> bytes:
+    return b'%b,"sum":"%b"}' % (body, digest(body).encode())
 
 
 def decode_unproven(bodies: Iterable[bytes]) -> list[Commit]:

@@ -8,14 +8,17 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.clock import Moment
 from pipeline.domain import Limits
 from pipeline.events import BatchPlanned, Segment
 from pipeline.ids import BatchId, batch_id, following_batch_id
 from pipeline.state import AT_PROVIDER, BatchState, RunState
 
 _MOST_SEGMENTS = 4_000
+CLOCKS_APART = timedelta(hours=26)  # how far the clocks of two machines, or of a provider, may differ
 _LONGEST_WINDOW = timedelta(hours=26)
 _LONGEST_STEP = timedelta(hours=6)
+_LONGEST_PAUSE = timedelta(hours=1)
 _STEPS = frozenset({"validating", "finalizing"})  # what a provider does in minutes
 
 
@@ -60,8 +63,13 @@ def may_be_sent(batch: BatchState, now: datetime, *, mended: bool = False) -> bo
     """Say whether a create may be tried now."""
     if batch.phase == "voided":
         return True
-    waited = batch.not_before is None or batch.not_before <= now or (mended and batch.needs_person)
+    waited = not _is_to_wait(batch.not_before, now) or (mended and batch.needs_person)
     return (batch.phase == "prepared" or (batch.phase == "refused" and batch.fault != "content")) and waited
+
+
+def _is_to_wait(until: datetime | None, now: datetime) -> bool:
+    """Say whether the moment is to come; one farther away than any pause was named by a clock that is off."""
+    return until is not None and now < until <= now + _LONGEST_PAUSE
 
 
 def _pauses(batch: BatchState) -> bool:
@@ -139,10 +147,13 @@ def is_partly_planned(state: RunState) -> bool:
 
 
 def to_clean(state: RunState) -> list[BatchState]:
-    """Return the batches whose rows are durable while inputs of ours may still lie at the provider."""
-    return [
-        batch for batch in state.batches.values() if batch.phase == "published" and batch.files and not batch.cleaned
-    ]
+    """Return the batches whose rows are durable while inputs of ours may still lie at the provider.
+
+    Some providers give equal inputs one name: what a batch that is not durable needs is left alone.
+    """
+    needed = {name for batch in state.batches.values() if batch.phase != "published" for name in batch.files}
+    published = [batch for batch in state.batches.values() if batch.phase == "published" and not batch.cleaned]
+    return [batch for batch in published if batch.files and not needed.intersection(batch.files)]
 
 
 def unasked(state: RunState) -> list[int]:
@@ -217,6 +228,11 @@ def too_many(segments: tuple[Segment, ...]) -> bool:
     return len(segments) > _MOST_SEGMENTS
 
 
-def quiet_since(batch: BatchState, now: datetime, quiet: float) -> bool:
-    """Say whether an uncertain attempt has been looked for in vain long enough."""
-    return batch.uncertain_at is not None and now - batch.uncertain_at >= timedelta(seconds=quiet)
+def has_lasted(batch: BatchState, said_at: datetime | None, seconds: float, now: Moment) -> bool:
+    """Say whether the batch has been as it is for so long, by the clock of the machine that asks.
+
+    Where only another machine said since when, more must have passed than the clocks of two machines may be apart.
+    """
+    if now.boot in batch.since:
+        return now.uptime - batch.since[now.boot] >= seconds
+    return said_at is not None and now.at - said_at >= timedelta(seconds=seconds) + CLOCKS_APART

@@ -50,9 +50,10 @@ UNSETTLED: frozenset[Phase] = frozenset({"submitting", "uncertain", "held"})
 class BatchState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What is known about one batch.
 
-    `other_files` were uploaded for earlier attempts, or by writers that had been replaced meanwhile. `voided` are the
-    keys of attempts that were given up, `superseded` the provider's ids of batches that turned up for such attempts
-    after all.
+    `since` says from when on it is uncertain, ended, voided or called as it is, by the clock of each machine that said
+    so. `other_files` were uploaded for earlier attempts, or by writers that had been replaced meanwhile. `voided` are
+    the keys of attempts that were given up, `superseded` the provider's ids of batches that turned up for such attempts
+    after all, `spent` those of batches of ours that ended without answers.
     """
 
     batch_id: BatchId
@@ -94,6 +95,8 @@ class BatchState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     voided: dict[int, str] = {}
     voided_at: datetime | None = None
     superseded: tuple[str, ...] = ()
+    spent: tuple[str, ...] = ()
+    since: dict[str, float] = {}
     cleaned: bool = False
 
     @property
@@ -220,6 +223,7 @@ def _opened(batch: BatchState, event: AttemptOpened, commit: Commit) -> BatchSta
         opened_at=commit.at,
         first_opened_at=batch.first_opened_at or commit.at,
         uncertain_at=None,
+        since={},
         file_id=None,
         other_files=batch.files,
         fault=None,
@@ -234,20 +238,21 @@ def _status_changed(batch: BatchState, event: StatusChanged, commit: Commit) -> 
     if batch.phase not in AT_PROVIDER:
         return batch
     phase: Phase = "running" if event.running or batch.phase == "running" else "submitted"
-    return replace(batch, remote_status=event.status, status_at=commit.at, phase=phase)
+    since = {commit.boot: commit.uptime}
+    return replace(batch, remote_status=event.status, status_at=commit.at, since=since, phase=phase)
 
 
 def _ended(batch: BatchState, event: Ended, commit: Commit) -> BatchState:
     if batch.phase not in AT_PROVIDER:
         return batch
-    if event.fault in {"account", "rate"}:
+    if event.fault in {"account", "rate"} and not event.parts:
         reason = event.faults[0].reason if event.faults else event.status
         return replace(
             batch,
             phase="cancelled" if batch.cancel_asked else "refused",
             remote_id=None,
             remote_status=event.status,
-            superseded=(*batch.superseded, batch.remote_id or ""),
+            spent=(*batch.spent, batch.remote_id or ""),
             fault=event.fault,
             not_before=event.not_before,
             note=reason,
@@ -257,10 +262,13 @@ def _ended(batch: BatchState, event: Ended, commit: Commit) -> BatchState:
         phase="ended",
         end=event.end,
         ended_at=commit.at,
+        since={commit.boot: commit.uptime},
         remote_status=event.status,
         remote_parts=event.parts,
         remote_lines=event.lines,
         faults=event.faults,
+        fault=event.fault,
+        not_before=event.not_before,
     )
 
 
@@ -282,31 +290,42 @@ AttemptEvent = FileUploaded | Submitted | Uncertain | Adopted | Voided | Held | 
 
 
 def _tried(batch: BatchState, event: AttemptEvent, commit: Commit) -> BatchState:
+    if isinstance(event, Submitted | Adopted):
+        return _made(batch, event, commit)
     if batch.phase == "published" or event.attempt != batch.attempt:
         return _superseded(batch, event, commit)
     return _attempted(batch, event, commit)
 
 
-def _attempted(batch: BatchState, event: AttemptEvent, commit: Commit) -> BatchState:
+def _attempted(
+    batch: BatchState, event: FileUploaded | Uncertain | Voided | Held | Refused, commit: Commit
+) -> BatchState:
     if isinstance(event, Held) and batch.phase in AT_PROVIDER | {"ended", "stored"}:
         return replace(batch, phase="held", note=event.reason)
-    if isinstance(event, Submitted | Adopted):
-        return _made(batch, event, commit)
+    if isinstance(event, Uncertain) and batch.phase in {"ended", "stored"} and not batch.proven:
+        return _doubted(_without_remote(batch), event, commit)
     if batch.phase not in UNSETTLED:
         return _superseded(batch, event, commit)
     match event:
         case FileUploaded(file_id=file_id):
             return replace(batch, file_id=file_id)
-        case Uncertain(reason=reason):
-            return replace(batch, phase="uncertain", uncertain_at=commit.at, note=reason)
+        case Uncertain():
+            return _doubted(batch, event, commit)
         case Held(reason=reason):
             return replace(batch, phase="held", note=reason)
         case Voided(reason=reason):
             given_up = {**batch.voided, batch.attempt: batch.batch_key or ""}
-            phase: Phase = "cancelled" if batch.cancel_asked else "voided"
-            return replace(_without_remote(batch), phase=phase, voided=given_up, voided_at=commit.at, note=reason)
+            over = replace(
+                _without_remote(batch),
+                phase="cancelled" if batch.cancel_asked else "voided",
+                voided=given_up,
+                voided_at=commit.at,
+                since={commit.boot: commit.uptime},
+                note=reason,
+            )
+            return _with_what_turned_up(over, commit)
         case Refused(fault=fault, reason=reason):
-            return replace(
+            over = replace(
                 batch,
                 phase="cancelled" if batch.cancel_asked else "refused",
                 fault=fault,
@@ -315,23 +334,49 @@ def _attempted(batch: BatchState, event: AttemptEvent, commit: Commit) -> BatchS
                 not_before=event.not_before,
                 note=reason,
             )
+            return _with_what_turned_up(over, commit)
         case _:
             assert_never(event)
 
 
-_NOTHING_MADE: frozenset[Phase] = UNSETTLED | {"voided", "refused", "cancelled"}
+def _doubted(batch: BatchState, event: Uncertain, commit: Commit) -> BatchState:
+    """Whether there is a batch is not known: everybody counts from when its author stopped trying, by his own clock."""
+    here = {commit.boot: commit.uptime}
+    if batch.phase == "uncertain" and commit.writer != batch.writer:
+        return replace(batch, since={**here, **batch.since}, note=event.reason)
+    return replace(batch, phase="uncertain", uncertain_at=commit.at, since=here, note=event.reason)
+
+
+_NOT_THERE: frozenset[Phase] = frozenset({"voided", "refused", "cancelled"})
+_GUESSED: frozenset[Phase] = AT_PROVIDER | {"ended", "stored", "held"}
 
 
 def _made(batch: BatchState, event: Submitted | Adopted, commit: Commit) -> BatchState:
-    """The provider has a batch: a fact, whoever says it and whatever was thought of the attempt meanwhile."""
-    known = event.remote_id in batch.superseded
-    if event.attempt != batch.attempt or batch.phase not in _NOTHING_MADE or known:
-        return _superseded(batch, event, commit)
+    """The provider has a batch: a fact, whoever says it and whatever was thought of the attempt meanwhile.
+
+    What was adopted as only probable gives way to it; a guess gives way to everything.
+    """
+    is_guess = isinstance(event, Adopted) and not event.proven
+    is_last = event.attempt == batch.attempt
+    if batch.phase in _NOT_THERE and not is_guess and event.remote_id not in batch.spent:
+        return _followed(batch, event.remote_id, commit)
+    if is_last and batch.phase in UNSETTLED and (batch.phase == "held" or event.remote_id not in batch.superseded):
+        return _followed(batch, event.remote_id, commit, proven=not is_guess)
+    if is_last and batch.phase in _GUESSED and not batch.proven and not is_guess:
+        if event.remote_id == batch.remote_id:
+            return replace(batch, proven=True)
+        return _followed(_without_remote(batch), event.remote_id, commit)
+    return batch if is_guess else _superseded(batch, event, commit)
+
+
+def _followed(batch: BatchState, remote_id: str, commit: Commit, *, proven: bool = True) -> BatchState:
+    """From now on the batch is this one at the provider."""
     return replace(
         batch,
         phase="submitted",
-        remote_id=event.remote_id,
-        proven=event.proven if isinstance(event, Adopted) else True,
+        remote_id=remote_id,
+        superseded=tuple(other for other in batch.superseded if other != remote_id),
+        proven=proven,
         submitted_at=commit.at,
         uncertain_at=None,
         fault=None,
@@ -340,19 +385,27 @@ def _made(batch: BatchState, event: Submitted | Adopted, commit: Commit) -> Batc
     )
 
 
+def _with_what_turned_up(batch: BatchState, commit: Commit) -> BatchState:
+    """Follow a batch of an earlier attempt, where one turned up, instead of making another."""
+    return _followed(batch, batch.superseded[-1], commit) if batch.superseded else batch
+
+
 def _without_remote(batch: BatchState) -> BatchState:
-    """Keep in mind what the provider once had under this attempt."""
+    """Forget a batch that has nothing for us, but not its name; one that was only guessed may be another's."""
     if batch.remote_id is None:
         return batch
-    return replace(batch, remote_id=None, superseded=(*batch.superseded, batch.remote_id))
+    spent = (*batch.spent, batch.remote_id) if batch.proven else batch.spent
+    return replace(batch, remote_id=None, spent=spent, proven=True, end=None, parts=(), remote_parts={})
 
 
 def _superseded(batch: BatchState, event: AttemptEvent, _: Commit) -> BatchState:
     """Keep the name of a batch, or of an input, that turned up for an attempt which is over or no longer the last."""
     match event:
-        case Submitted(remote_id=remote_id) | Adopted(remote_id=remote_id) if (
-            remote_id not in batch.superseded and remote_id != batch.remote_id
-        ):
+        case Submitted(remote_id=remote_id) | Adopted(remote_id=remote_id, proven=True) if remote_id not in {
+            *batch.superseded,
+            *batch.spent,
+            batch.remote_id,
+        }:
             return replace(batch, superseded=(*batch.superseded, remote_id))
         case FileUploaded(file_id=file_id) if file_id not in batch.files:
             return replace(batch, other_files=(*batch.other_files, file_id), cleaned=False)
@@ -362,7 +415,7 @@ def _superseded(batch: BatchState, event: AttemptEvent, _: Commit) -> BatchState
 
 def _still_uncertain(batch: BatchState, event: Uncertain, commit: Commit) -> BatchState:
     is_same = batch.phase == "uncertain" and batch.attempt == event.attempt
-    return replace(batch, uncertain_at=commit.at) if is_same else batch
+    return _doubted(batch, event, commit) if is_same else batch
 
 
 def _refused_after_all(batch: BatchState, event: Refused, commit: Commit) -> BatchState:

@@ -248,10 +248,15 @@ def adopt(
 
 
 @app.command()
-def void(run_id: RunArgument, batch_id: BatchArgument, store: StoreOption = None) -> None:
+def void(
+    run_id: RunArgument,
+    batch_id: BatchArgument,
+    store: StoreOption = None,
+    force: Annotated[bool, typer.Option("--force", help="Also if a create may be on its way, or it is there.")] = False,
+) -> None:
     """Let a held batch be sent again. You know that the provider does not have it."""
     run = worker_on(store).run(run_id)
-    void_by_hand(run, _unsettled(run, batch_id))
+    void_by_hand(run, _unsettled(run, batch_id), force=force)
     say(f"{batch_id} will be sent again by `pairlog resume`")
 
 

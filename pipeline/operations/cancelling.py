@@ -23,8 +23,9 @@ def cancel(run: Run) -> int:
                 run.notify(batch, f"asked the provider to stop {batch.remote_id}")
             except ProviderError as error:
                 run.notify(batch, f"the provider could not be asked yet: {error}", warning=True)
-    while publish_due(run) + continue_due(run):
-        pass
+    with run.lease() as mine:
+        while mine and publish_due(run) + continue_due(run):
+            pass
     return len(asked)
 
 

@@ -104,6 +104,8 @@ def _news(run: Run, batch: BatchState, remote: RemoteBatch) -> list[AnyEvent]:
     announced = remote.lines.get("output", 0) > 0 and "output" not in remote.parts
     if (remote.end == "completed" and not remote.parts) or (remote.end is not None and announced):
         return _without_files(run, batch)
+    if _may_have_answers(remote) and not _waited_for_files(run, batch):
+        return _without_files(run, batch)
     if remote.end is not None:
         waits = remote.fault in {"account", "rate"}
         not_before = run.worker.clock.now() + timedelta(seconds=run.worker.pace.pause) if waits else None
@@ -125,13 +127,23 @@ def _news(run: Run, batch: BatchState, remote: RemoteBatch) -> list[AnyEvent]:
     return [StatusChanged(batch_id=batch.batch_id, status=remote.status, running=remote.running)]
 
 
+def _may_have_answers(remote: RemoteBatch) -> bool:
+    """Say whether answers may turn up after the end: the provider tells neither where they are nor that none are."""
+    is_over = remote.end in {"expired", "cancelled"}
+    return is_over and "output" not in remote.parts and "output" not in remote.lines
+
+
 def _without_files(run: Run, batch: BatchState) -> list[AnyEvent]:
     """Wait for files that are announced but not there; then let a person look."""
     if batch.remote_status != _NO_FILES:
         return [StatusChanged(batch_id=batch.batch_id, status=_NO_FILES)]
-    if _waited(run, batch.status_at):
+    if _waited_for_files(run, batch):
         hold(run, batch, f"the provider calls {batch.remote_id} completed but offers neither answers nor errors")
     return []
+
+
+def _waited_for_files(run: Run, batch: BatchState) -> bool:
+    return batch.remote_status == _NO_FILES and _waited(run, batch, batch.status_at)
 
 
 def collect_due(run: Run, *, only: Container[int] | None = None) -> int:
@@ -169,14 +181,13 @@ def _not_fetched(run: Run, batch: BatchState, error: ProviderError) -> None:
     run.notify(batch, f"could not be fetched: {error}", warning=True)
     if isinstance(error, AccountError):
         run.troubles[batch.batch_id] = f"{batch.remote_id} cannot be fetched: {error}"
-    if isinstance(error, RejectedError) and _waited(run, batch.ended_at):
+    if isinstance(error, RejectedError) and _waited(run, batch, batch.ended_at):
         hold(run, batch, f"its answers cannot be fetched: {error}")
 
 
-def _waited(run: Run, since: datetime | None) -> bool:
+def _waited(run: Run, batch: BatchState, said_at: datetime | None) -> bool:
     """Say whether files that are announced have been waited for long enough: three quiet periods, half an hour."""
-    patience = timedelta(seconds=3 * run.worker.pace.quiet)
-    return since is not None and run.worker.clock.now() - since > patience
+    return run.has_lasted(batch, said_at, 3 * run.worker.pace.quiet)
 
 
 def _fetch(run: Run, batch: BatchState, name: str, handle: str) -> Part:
@@ -213,8 +224,9 @@ def _whole(run: Run, batch: BatchState, name: str, chunks: Iterator[bytes]) -> I
     expected = batch.remote_lines.get(name, 0)
     if (lines < expected or lines <= 1 < batch.requests) and not _is_readable(run, begun.partition(b"\n")[0]):
         raise RejectedError(f"{name} is something else in place of the lines: {begun[:200].decode(errors='replace')}")
-    if lines < expected and not _waited(run, batch.ended_at):
-        raise UnavailableError(f"{name} has {lines} lines where the provider speaks of {expected}")
+    is_empty = not lines and name == "output" and name not in batch.remote_lines
+    if (lines < expected or is_empty) and not _waited(run, batch, batch.ended_at):
+        raise UnavailableError(f"{name} has {lines} lines where the provider speaks of {expected or 'some'}")
 
 
 def _is_readable(run: Run, line: bytes) -> bool:

@@ -9,7 +9,8 @@ import contextlib
 from collections.abc import Iterator
 from datetime import timedelta
 
-from pipeline.errors import ProviderError, RejectedError
+from pipeline import planning
+from pipeline.errors import AccountError, ProviderError, RejectedError
 from pipeline.events import Adopted, late_name
 from pipeline.operations.settling import known_remote_ids, may_be_ours
 from pipeline.operations.worker import Run
@@ -22,6 +23,8 @@ def late_parts(run: Run, batch: BatchState) -> dict[str, str] | None:
 
     A batch that turns up late is paid for as far as it got: it is stopped, and its answers are used.
     """
+    if (batch.superseded or batch.voided) and batch.account not in {None, run.provider.account}:
+        raise AccountError(f"earlier attempts were made with another key (fingerprint {batch.account})")
     candidates = _candidates(run, batch)
     if _is_undecided(run, batch, candidates):
         return None
@@ -53,8 +56,7 @@ def may_turn_up(run: Run, batch: BatchState) -> bool:
     for remote in candidates:
         run.record(Adopted(batch_id=batch.batch_id, attempt=batch.attempt, remote_id=remote.remote_id))
         run.notify(batch, f"{remote.remote_id} turned up after all", warning=True)
-    waited = run.worker.clock.now() - batch.voided_at >= timedelta(seconds=run.worker.pace.quiet)
-    return bool(candidates) or not waited
+    return bool(candidates) or not run.has_lasted(batch, batch.voided_at, run.worker.pace.quiet)
 
 
 def _candidates(run: Run, batch: BatchState) -> list[RemoteBatch]:
@@ -63,11 +65,11 @@ def _candidates(run: Run, batch: BatchState) -> list[RemoteBatch]:
     if batch.voided_at is None or batch.first_opened_at is None or not isinstance(provider, ProbableProvider):
         return []
     taken = known_remote_ids(run)
-    latest = batch.voided_at + timedelta(seconds=run.worker.pace.quiet)
+    latest = batch.voided_at + timedelta(seconds=run.worker.pace.quiet) + planning.CLOCKS_APART
     requests = batch.input.requests if batch.input else batch.requests
     return [
         remote
-        for remote in provider.candidates(since=batch.first_opened_at, requests=requests)
+        for remote in provider.candidates(since=batch.first_opened_at - planning.CLOCKS_APART, requests=requests)
         if remote.remote_id not in taken
         and (remote.created_at is None or remote.created_at <= latest)
         and may_be_ours(run, batch, provider, remote)

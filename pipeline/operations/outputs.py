@@ -181,6 +181,8 @@ class Reading:
             return Ending(status="errored", reason="too_large")
         if batch.phase == "refused":
             return Ending(status="errored", reason=batch.code or batch.note)
+        if batch.fault in {"account", "rate"}:
+            return Ending(status="missing", reason="batch_stopped", again=True)
         if batch.end == "failed":
             return self._failed(self._lines[place])
         if batch.end == "cancelled":
@@ -205,7 +207,8 @@ class Reading:
     def _last(self, place: int, ending: Ending) -> Ending | None:
         """Return how the request ended, None if it has not."""
         if ending.again:
-            innocent = self.spared and self._lines.get(place) not in self._named
+            stopped = self._batch.fault in {"account", "rate"} and not self._batch.cancel_asked
+            innocent = stopped or (self.spared and self._lines.get(place) not in self._named)
             if self._again or innocent:
                 return None
             if self._batch.cancel_asked and ending.status in _UNANSWERED:

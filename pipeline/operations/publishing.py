@@ -8,7 +8,7 @@ import msgspec
 from pipeline import planning
 from pipeline.domain import STATUSES, Counts
 from pipeline.errors import ConflictError
-from pipeline.events import AnyEvent, BatchPlanned, CancelAsked, RowsPublished
+from pipeline.events import AnyEvent, BatchPlanned, CancelAsked, RowsPublished, Uncertain
 from pipeline.operations.late import may_turn_up
 from pipeline.operations.outputs import Reading
 from pipeline.operations.recording import Gathered
@@ -59,7 +59,7 @@ def _publication(run: Run, batch: BatchState) -> _Publication | None:
     """Write the batch's rows; return what is to be told of them, or None if they are not ours and it is held."""
     reading = Reading(run, batch)
     if reading.is_anothers():
-        hold(run, batch, f"{batch.remote_id} holds other requests than this batch; it is not ours")
+        _disown(run, batch)
         return None
     key = keys.rows(task_named(run.config.task).TABLE, run.experiment.name, run.run_id, batch.batch_id)
     store = run.worker.store
@@ -70,14 +70,31 @@ def _publication(run: Run, batch: BatchState) -> _Publication | None:
         return _Publication(phase=batch.phase, rows=rows, following=())
     if not batch.cancel_asked:
         run.notify(batch, f"{counted(rows.again, 'request')} got no answer and will be sent again")
-    pause = _pause(run, reading.unpaid(rows.again))
+    pause = _pause(run, _fault_of(batch) or reading.unpaid(rows.again))
     burns = not (reading.spared and rows.counts.ended) and not batch.cancel_asked and pause is None
     following = (planning.next_batch(batch, again=rows.again, burns=burns, pause=pause),)
     return _Publication(phase=batch.phase, rows=rows, following=following)
 
 
+def _disown(run: Run, batch: BatchState) -> None:
+    """Look further for a batch that was adopted as only probable and is another's; what was proven ours is held."""
+    reason = f"{batch.remote_id} holds other requests than this batch; it is not ours"
+    if batch.proven:
+        hold(run, batch, reason)
+    else:
+        run.record(Uncertain(batch_id=batch.batch_id, attempt=batch.attempt, reason=reason))
+        run.notify(batch, f"{reason}; it is looked for again", warning=True)
+
+
+def _fault_of(batch: BatchState) -> str | None:
+    """Return why the provider stopped a batch half-way for a reason of the account, or None if it did not."""
+    if batch.fault not in {"account", "rate"}:
+        return None
+    return batch.faults[0].reason if batch.faults else batch.remote_status
+
+
 def _pause(run: Run, unpaid: str | None) -> planning.Pause | None:
-    """Return how long to wait before requests are sent again that failed for want of money, one by one."""
+    """Return how long to wait before requests are sent again that got no answer for a reason of the account."""
     if unpaid is None or run.is_live:
         return None
     until = run.worker.clock.now() + timedelta(seconds=run.worker.pace.pause)

@@ -9,6 +9,7 @@ them from meeting.
 """
 
 import contextlib
+import math
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
@@ -114,6 +115,7 @@ class _Group:
         self._run = run
         self._waiting = {each.batch_id: each for each in opened}
         self._files: dict[BatchId, str] = {}
+        self._created: dict[BatchId, str] = {}
         self._unused: list[BatchId] = []
         self._records = facts(run)
         self._stopped = _INTERRUPTED
@@ -135,6 +137,7 @@ class _Group:
             for opened in list(self._waiting.values()):
                 self._leave(opened, self._stopped)
             self._records.flush()
+        self._stop_what_came_too_late()
         self._tidy()
 
     def _is_held(self) -> bool:
@@ -173,7 +176,7 @@ class _Group:
 
     def _create(self, opened: AttemptOpened) -> None:
         del self._waiting[opened.batch_id]
-        submission = _submission(self._run, opened)
+        submission = _submission(self._run, opened, within=self._run.worker.pace.quiet / 2)
         self._records.begin(submission.size)
         try:
             remote_id = self._run.provider.create(submission, file_id=self._files.get(opened.batch_id))
@@ -182,6 +185,7 @@ class _Group:
             return
         created = Submitted(batch_id=opened.batch_id, attempt=opened.attempt, remote_id=remote_id)
         self._records.add(created, size=submission.size)
+        self._created[opened.batch_id] = remote_id
         self.sent += 1
         self._run.notify(self._run.state.batches[opened.batch_id], f"submitted as {remote_id}")
 
@@ -206,6 +210,14 @@ class _Group:
             replace(like, batch_id=opened.batch_id, attempt=opened.attempt, reason=f"{NOT_SENT_PREFIX}{why}")
         )
 
+    def _stop_what_came_too_late(self) -> None:
+        """Cancel what others had given up meanwhile and replaced; its answers, as far as it got, are used."""
+        batches = self._run.state.batches
+        with contextlib.suppress(ProviderError):
+            for batch_id, remote_id in self._created.items():
+                if remote_id in batches[batch_id].superseded:
+                    self._run.provider.cancel(remote_id)
+
     def _tidy(self) -> None:
         """Remove inputs that no batch will use; what is left is removed when the rows are durable."""
         with contextlib.suppress(ProviderError):
@@ -214,14 +226,20 @@ class _Group:
                     self._run.provider.discard(self._files[batch_id])
 
 
-def _submission(run: Run, opened: AttemptOpened) -> Submission:
+def _submission(run: Run, opened: AttemptOpened, *, within: float = math.inf) -> Submission:
+    """Return what is handed over; handing it over breaks off, so that nothing comes of it, after so many seconds."""
     stored = run.state.batches[opened.batch_id].input
     assert stored is not None, "only a prepared batch is submitted"
+    clock = run.worker.clock
+    latest = clock.monotonic() + within
 
     def chunks() -> Iterator[bytes]:
         with run.worker.store.open(stored.key) as file:
             checked = Measured(decompressed(file, key=stored.key))
-            yield from checked
+            for chunk in checked:
+                if clock.monotonic() > latest:
+                    raise UnavailableError("the provider took the lines too slowly; the create was broken off")
+                yield chunk
         if checked.digest() != stored.digest:
             raise CorruptObjectError(
                 f"{stored.key} is not what was prepared, and nothing was sent; restore it from a backup"

@@ -16,15 +16,15 @@ from itertools import islice
 from msgspec.structs import replace
 
 from pipeline import planning
-from pipeline.errors import AccountError, ConfigError, ProviderError, RejectedError
+from pipeline.errors import AccountError, ConfigError, CorruptObjectError, ProviderError, RejectedError
 from pipeline.events import Adopted, Held, Uncertain, Voided
 from pipeline.ids import BatchId
 from pipeline.operations.worker import Run
 from pipeline.providers import ProbableProvider, RemoteBatch
-from pipeline.state import BatchState
+from pipeline.state import BatchState, RunState
+from pipeline.storage import checkpoints
 
 _IDS_THAT_PROVE = 20
-_CLOCKS_APART = timedelta(hours=26)  # how far ahead of the provider's the clock of a worker may have been
 
 
 def settle_due(run: Run) -> int:
@@ -41,13 +41,10 @@ def settle(run: Run, batch: BatchState) -> bool:
         run.troubles.pop(batch.batch_id, None)
         if found:
             return _adopt(run, batch, found)
-        if batch.phase == "submitting":
-            reason = "the worker that announced this attempt recorded no answer"
-            run.record(Uncertain(batch_id=batch.batch_id, attempt=batch.attempt, reason=reason))
-            waits = f"{run.worker.pace.quiet:g} s"
-            run.notify(batch, f"may have been created; it is looked for during {waits} before anything is sent again")
+        if batch.phase == "submitting" or run.worker.clock.boot() not in batch.since:
+            _doubt(run, batch)
             return False
-        if not planning.quiet_since(batch, run.worker.clock.now(), run.worker.pace.quiet):
+        if not run.has_lasted(batch, batch.uncertain_at, run.worker.pace.quiet):
             return False
         return _void(run, batch)
     except ProviderError as error:
@@ -55,6 +52,15 @@ def settle(run: Run, batch: BatchState) -> bool:
         if isinstance(error, AccountError):
             run.troubles[batch.batch_id] = f"{batch.batch_id} may have been created and cannot be looked for: {error}"
         return False
+
+
+def _doubt(run: Run, batch: BatchState) -> None:
+    """Record that the attempt was looked for in vain, from this machine: what follows is timed by its own clock."""
+    found_so = batch.note if batch.phase == "uncertain" else None
+    reason = found_so or "the worker that announced this attempt recorded no answer"
+    run.record(Uncertain(batch_id=batch.batch_id, attempt=batch.attempt, reason=reason))
+    waits = f"{run.worker.pace.quiet:g} s"
+    run.notify(batch, f"may have been created; it is looked for during {waits} before anything is sent again")
 
 
 def _is_our_account(run: Run, batch: BatchState) -> bool:
@@ -74,9 +80,10 @@ def _look(run: Run, batch: BatchState, *, earlier: timedelta = timedelta()) -> l
     assert batch.batch_key is not None, "an opened attempt has a key"
     assert batch.opened_at is not None, "an opened attempt has a time"
     provider = run.provider
+    taken = known_remote_ids(run)
     if not isinstance(provider, ProbableProvider):
-        return provider.find(batch.batch_key, since=batch.opened_at - earlier)
-    taken = known_remote_ids(run) - set(batch.superseded)
+        found = provider.find(batch.batch_key, since=batch.opened_at - earlier)
+        return [each for each in found if each.remote_id not in taken]
     requests = batch.input.requests if batch.input else batch.requests
     candidates = provider.candidates(since=batch.opened_at - earlier, requests=requests)
     return [each for each in candidates if each.remote_id not in taken and may_be_ours(run, batch, provider, each)]
@@ -84,7 +91,7 @@ def _look(run: Run, batch: BatchState, *, earlier: timedelta = timedelta()) -> l
 
 def _older(run: Run, batch: BatchState) -> list[RemoteBatch]:
     """Return what may be this attempt's though it is older than our clocks say, where no key tells: open or proven."""
-    return _look(run, batch, earlier=_CLOCKS_APART) if isinstance(run.provider, ProbableProvider) else []
+    return _look(run, batch, earlier=planning.CLOCKS_APART) if isinstance(run.provider, ProbableProvider) else []
 
 
 def may_be_ours(run: Run, batch: BatchState, provider: ProbableProvider, remote: RemoteBatch) -> bool:
@@ -104,15 +111,16 @@ def _is_proven(run: Run, batch: BatchState, provider: ProbableProvider, remote: 
 
 
 def known_remote_ids(run: Run) -> set[str]:
-    """Return the provider's ids of every batch in the store that belongs to somebody."""
-    states = [other.refresh() for other in _runs_at(run)]
-    return {
-        remote_id
-        for state in states
-        for batch in state.batches.values()
-        for remote_id in (batch.remote_id, *batch.superseded)
-        if remote_id
-    }
+    """Return the provider's ids of every batch in the store that is known to belong to somebody."""
+    batches = [batch for other in _runs_at(run) for batch in _state_of(other).batches.values()]
+    proven = {batch.remote_id for batch in batches if batch.remote_id and batch.proven}
+    return proven.union(*((*batch.superseded, *batch.spent) for batch in batches))
+
+
+def _guessed(run: Run) -> set[str]:
+    """Return the provider's ids of batches that some batch in the store follows without proof."""
+    batches = (batch for other in _runs_at(run) for batch in _state_of(other).batches.values())
+    return {batch.remote_id for batch in batches if batch.remote_id and not batch.proven}
 
 
 def _runs_at(run: Run) -> Iterator[Run]:
@@ -124,12 +132,23 @@ def _runs_at(run: Run) -> Iterator[Run]:
                 yield other
 
 
+def _state_of(run: Run) -> RunState:
+    """Return the state of a run; of one that is complete, a checkpoint tells enough if its log is damaged."""
+    try:
+        return run.refresh()
+    except CorruptObjectError:
+        saved = checkpoints.load(run.worker.store, run.run_id)
+        if saved is None or not planning.is_complete(saved.state):
+            raise
+        return saved.state
+
+
 def unsettled_elsewhere(run: Run, batch_id: BatchId) -> BatchState | None:
     """Return an unsettled attempt of another batch at a provider that cannot tell ours apart by a key."""
     if not isinstance(run.provider, ProbableProvider):
         return None
     for other in _runs_at(run):
-        for each in planning.due(other.refresh(), run.worker.clock.now()).settle:
+        for each in planning.due(_state_of(other), run.worker.clock.now()).settle:
             if (other.run_id, each.batch_id) != (run.run_id, batch_id):
                 return each
     return None
@@ -141,28 +160,33 @@ def _adopt(run: Run, batch: BatchState, found: list[RemoteBatch]) -> bool:
     proven = found
     if isinstance(provider, ProbableProvider):
         proven = [each for each in found if _is_proven(run, batch, provider, each)]
-        if not proven and len(found) > 1:
+        if not proven and (len(found) > 1 or found[0].remote_id in _guessed(run)):
             names = ", ".join(each.remote_id for each in found)
             waiting = f"one of these may be ours, and their ids will tell when they end: {names}"
             if batch.note != waiting:
                 run.record(Uncertain(batch_id=batch.batch_id, attempt=batch.attempt, reason=waiting))
             return False
-    oldest, *others = sorted(proven or found, key=lambda remote: (str(remote.created_at), remote.remote_id))
+    kept, *others = sorted(proven or found, key=_worth)
     reason = None if proven else "the only batch of this size made at that time; proven when it ends"
     if others:
         reason = f"also found and cancelled: {', '.join(remote.remote_id for remote in others)}"
-    kept = Adopted(
+    adopted = Adopted(
         batch_id=batch.batch_id,
         attempt=batch.attempt,
-        remote_id=oldest.remote_id,
+        remote_id=kept.remote_id,
         reason=reason,
         proven=bool(proven),
     )
-    run.record(kept, *(replace(kept, remote_id=other.remote_id, reason="a second batch") for other in others))
-    run.notify(batch, f"found at the provider as {oldest.remote_id}", warning=bool(others))
+    run.record(adopted, *(replace(adopted, remote_id=other.remote_id, reason="a second batch") for other in others))
+    run.notify(batch, f"found at the provider as {kept.remote_id}", warning=bool(others))
     for remote in others:
         provider.cancel(remote.remote_id)
     return True
+
+
+def _worth(remote: RemoteBatch) -> tuple[bool, str, str]:
+    """Order several batches of ours: one that failed has nothing for us, and of the others the oldest is kept."""
+    return remote.end == "failed", str(remote.created_at), remote.remote_id
 
 
 def _void(run: Run, batch: BatchState) -> bool:
@@ -183,23 +207,46 @@ def _void(run: Run, batch: BatchState) -> bool:
 def adopt_by_hand(run: Run, batch: BatchState, remote_id: str) -> None:
     """Settle a batch as a person says: it is this one at the provider; refused if it is known to be another's."""
     shown = run.provider.status(remote_id)
-    if remote_id in known_remote_ids(run) - {batch.remote_id, *batch.superseded}:
-        raise ConfigError(f"{remote_id} belongs to another batch of this store")
+    if remote_id in known_remote_ids(run) - {batch.remote_id, *batch.superseded, *batch.spent}:
+        raise ConfigError(f"{remote_id} belongs to another batch of this store; `pairlog status --json` tells which")
     if shown.batch_key is not None and shown.batch_key not in {batch.batch_key, *batch.voided.values()}:
         raise ConfigError(f"{remote_id} carries another batch's key ({shown.batch_key}); it is not {batch.batch_id}")
     run.record(Adopted(batch_id=batch.batch_id, attempt=batch.attempt, remote_id=remote_id, reason="settled by hand"))
 
 
-def void_by_hand(run: Run, batch: BatchState) -> None:
-    """Settle a batch as a person says: the provider does not have it; refused if the provider shows it."""
-    found = [remote.remote_id for remote in _look(run, batch)]
+def void_by_hand(run: Run, batch: BatchState, *, force: bool = False) -> None:
+    """Settle a batch as a person says: the provider does not have it; refused where that is not certain.
+
+    Args:
+        force: the person knows better: nobody is creating it now, and what the provider shows is of no use.
+    """
+    if not _is_our_account(run, batch):
+        raise ConfigError(run.troubles[batch.batch_id])
+    if not force:
+        _refuse_to_void(run, batch)
+    for file_id in batch.files:
+        run.provider.discard(file_id)
+    if found := _look(run, batch):
+        command = f"pairlog adopt {run.run_id} {batch.batch_id} {found[0].remote_id}"
+        raise ConfigError(f"the provider has {found[0].remote_id}, which would be paid twice; use `{command}`")
+    run.record(Voided(batch_id=batch.batch_id, attempt=batch.attempt, reason="settled by hand"))
+
+
+def _refuse_to_void(run: Run, batch: BatchState) -> None:
+    """Refuse while a create may be on its way, and while the provider shows the batch."""
+    named = f"{run.run_id} {batch.batch_id}"
+    if batch.phase != "held" and not run.has_lasted(batch, batch.uncertain_at, run.worker.pace.quiet):
+        raise ConfigError(
+            f"{batch.batch_id} may be on its way to the provider yet; `pairlog resume` looks for it and sends it again "
+            f"if it is not there, or use `pairlog void {named} --force` if you are sure"
+        )
     with contextlib.suppress(RejectedError):
         if batch.remote_id is not None:
-            found.append(run.provider.status(batch.remote_id).remote_id)
-    if found:
-        command = f"pairlog adopt {run.run_id} {batch.batch_id} {found[0]}"
-        raise ConfigError(f"the provider has {found[0]}, which would be paid twice; use `{command}`")
-    run.record(Voided(batch_id=batch.batch_id, attempt=batch.attempt, reason="settled by hand"))
+            shown = run.provider.status(batch.remote_id).remote_id
+            raise ConfigError(
+                f"the provider has {shown}, which would be paid twice; use `pairlog adopt {named} {shown}`, "
+                f"or `pairlog void {named} --force` if its answers are gone or not yours"
+            )
 
 
 def hold(run: Run, batch: BatchState, reason: str) -> None:

@@ -5,6 +5,7 @@ It holds caches, never state: whatever matters is in the store, and another work
 
 import contextlib
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from functools import cache, cached_property
 from typing import Self
 
@@ -14,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipeline import providers
-from pipeline.clock import Clock
+from pipeline import planning, providers
+from pipeline.clock import Clock, Moment
 from pipeline.domain import Experiment, Frame, Limits, Message, Output, RunConfig
 from pipeline.errors import ConfigError, CorruptObjectError, LeaseLostError
 from pipeline.events import AnyEvent
@@ -25,7 +26,7 @@ from pipeline.operations.material import load_material
 from pipeline.operations.process import is_gone, process_name
 from pipeline.providers import Provider, ProviderModule
 from pipeline.settings import Settings
-from pipeline.state import BatchState, RunState
+from pipeline.state import BatchState, Phase, RunState
 from pipeline.storage import Store, keys
 from pipeline.storage.leases import Leases
 from pipeline.storage.log import RunLog
@@ -155,6 +156,7 @@ class Run:
         self.experiment_digest = digest
         self.run_id = config.run_id
         self.troubles: dict[BatchId, str] = {}
+        self._seen: dict[tuple[BatchId, Phase, datetime | None], float] = {}
         self._log = RunLog(worker.store, config.run_id, clock=worker.clock, writer=worker.name)
 
     @property
@@ -198,6 +200,12 @@ class Run:
         """What keeps the run from asking its provider about a batch that is open, for people."""
         batches = self.state.batches
         return next((why for name, why in self.troubles.items() if batches[name].phase != "published"), None)
+
+    def has_lasted(self, batch: BatchState, said_at: datetime | None, seconds: float) -> bool:
+        """Say whether the batch has been as it is, which somebody said then, for so long: as seen from here."""
+        now = Moment.of(self.worker.clock)
+        seen = self._seen.setdefault((batch.batch_id, batch.phase, said_at), now.uptime)
+        return now.uptime - seen >= seconds or planning.has_lasted(batch, said_at, seconds, now)
 
     def notify(self, batch: BatchState | None, text: str, *, warning: bool = False) -> None:
         """Tell a person at the screen."""

@@ -22,7 +22,7 @@ from pipeline.settings import Secret, is_loopback
 T = TypeVar("T")
 
 _TIMEOUT = httpx.Timeout(60.0, connect=10.0, write=300.0)
-_TIMEOUT_OF_LARGE_CREATES = httpx.Timeout(600.0, connect=10.0, write=300.0)  # every one given up early is uncertain
+_TIMEOUT_OF_LARGE_CREATES = httpx.Timeout(300.0, connect=10.0, write=60.0)  # over before a quiet period is
 _LARGEST_ANSWER = 64 * 2**20
 _TRIES = 5
 _LONGEST_WAIT_INSIDE_A_CALL = 30.0

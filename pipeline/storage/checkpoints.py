@@ -11,7 +11,7 @@ from functools import cache
 
 import msgspec
 
-from pipeline.errors import StoreError
+from pipeline.errors import MissingError, StoreError
 from pipeline.ids import Digest, RunId, digest
 from pipeline.state import RunState
 from pipeline.storage import Reads, Store, keys
@@ -71,7 +71,10 @@ def load(store: Reads, run_id: RunId, *, after: int = -1) -> Checkpoint | None:
     listed = store.list_from(keys.checkpoints(run_id), after=behind)
     found = [key for key in listed if keys.checkpoint_seq(key) is not None]
     for key in found[: -_TRIES - 1 : -1]:
-        checkpoint = decode(store.get(key))
+        try:
+            checkpoint = decode(store.get(key))
+        except MissingError:  # whoever tidies up may delete a cache at any moment
+            continue
         if checkpoint and (checkpoint.state.run_id, checkpoint.seq) == (run_id, keys.checkpoint_seq(key)):
             return checkpoint
     return None

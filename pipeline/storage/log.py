@@ -85,6 +85,8 @@ class RunLog:
             writer=self._writer,
             epoch=self.epoch if self.epoch is not None else self._state.epoch,
             at=self._clock.now(),
+            boot=self._clock.boot(),
+            uptime=round(self._clock.monotonic(), 3),
             prev=self._head,
             events=events,
         )

@@ -113,17 +113,25 @@ class Scheduler:
 
 
 class VirtualClock:
-    """The scheduler's time, for one worker."""
+    """The scheduler's time as one machine has it: its clock may be off, and it was started some time before."""
 
-    def __init__(self, actor: Actor, scheduler: Scheduler) -> None:
+    def __init__(
+        self, actor: Actor, scheduler: Scheduler, *, machine: str = "m", off: float = 0.0, up: float = 0.0
+    ) -> None:
         self._actor = actor
         self._scheduler = scheduler
+        self._machine = machine
+        self._off = off
+        self._up = up
 
     def now(self) -> datetime:
-        return datetime.fromtimestamp(START.timestamp() + self._scheduler.now, UTC)
+        return datetime.fromtimestamp(START.timestamp() + self._scheduler.now + self._off, UTC)
 
     def monotonic(self) -> float:
-        return self._scheduler.now
+        return self._scheduler.now + self._up
+
+    def boot(self) -> str:
+        return self._machine
 
     def sleep(self, seconds: float) -> None:
         self._actor.boundary("sleep", seconds=seconds)

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,6 +39,7 @@ class History:
 
     def __init__(self, seed: int, study: Plan, personality: Personality) -> None:
         exact = personality == "exact"
+        self.seed = seed
         self.study = study
         self.personality = personality
         self.store = MemoryStore()
@@ -48,10 +50,13 @@ class History:
         self.scheduler.add(self._submits)
         for _ in range(2):
             self.scheduler.add(self._resumes)
+        self.scheduler.add(self._colleague)
         self.scheduler.run(successor=self._submits, most_deaths=4)
 
     def worker(self, actor: Actor) -> Worker:
-        clock = VirtualClock(actor, self.scheduler)
+        machine = random.Random(f"{self.seed} {actor.name}")
+        off, up = machine.choice((0.0, 0.0, 600.0, -600.0, 86400.0, -86400.0)), machine.uniform(0.0, 1e6)
+        clock = VirtualClock(actor, self.scheduler, machine=actor.name, off=off, up=up)
         worker = Worker(SharedStore(self.store, actor), clock=clock, settings=Settings(ENVIRONMENT))
         client = ProbableClient if self.personality == "probable" else Client
         worker._providers["openai"] = client(self.provider, actor)
@@ -72,6 +77,13 @@ class History:
             resume(worker, runs, interval=25.0)
             worker.clock.sleep(60.0)
 
+    def _colleague(self, actor: Actor) -> None:
+        """Make batches of the same sizes in the same account, of which we know nothing."""
+        chance = random.Random(f"{self.seed} colleague")
+        for number in range(3):
+            actor.boundary("a colleague", seconds=chance.uniform(0, 2 * QUIET))
+            self.provider.make_for_a_colleague(number, requests=chance.choice((1, 3)))
+
     def problems(self) -> list[str]:
         """Return everything that must never be, checked against the bill."""
         self.provider.settle_everything()
@@ -82,6 +94,7 @@ class History:
         if len(ids) != 10 or len(set(ids)) != 10:
             found.append(f"{len(ids)} rows of {len(set(ids))} requests")
         found += [f"{name} was paid {times} times" for name, times in self.provider.billed.items() if times > 1]
+        found += [f"{name} of a colleague was cancelled" for name in self.provider.cancelled_of_a_colleague()]
         found += [f"{key} was created {times} times" for key, times in self.provider.creates.items() if times > 1]
         answered = {row["request_id"] for row in table.to_pylist() if row["status"] == "ok"}
         found += [f"{name} was paid and is not in the table" for name in set(self.provider.billed) - answered]

@@ -8,12 +8,14 @@ from typing import BinaryIO, Literal
 
 import msgspec
 
+from pipeline.domain import Judge
 from pipeline.errors import OutcomeUnknownError, RejectedError, UnavailableError
 from pipeline.providers import RemoteBatch, Submission
 from pipeline.storage.memory import MemoryStore
 from tests.flows.simulation.scheduler import START, Actor, Scheduler
 
 Personality = Literal["exact", "probable"]
+_THEIRS = "theirs-"
 ANSWER = {"message": {"content": "<BETTER_SAMPLE>SAMPLE_1</BETTER_SAMPLE>"}, "finish_reason": "stop"}
 
 
@@ -97,6 +99,21 @@ class Provider:
         self.batches[batch.remote_id] = batch
         return batch
 
+    def make_for_a_colleague(self, number: int, *, requests: int) -> None:
+        """Make a batch that is not ours, though it looks like one of ours."""
+        lines = [json.dumps({"custom_id": f"{_THEIRS}{number}-{each}"}).encode() for each in range(requests)]
+        name, judge = f"{_THEIRS}{number}", Judge(provider="p", model="m")
+        theirs = Submission(
+            batch_key=name, labels={}, judge=judge, requests=requests, size=1, chunks=lambda: iter(lines)
+        )
+        self.files[name] = lines
+        self.make(theirs, name if self.personality == "exact" else None, lines, late=0.0)
+
+    def cancelled_of_a_colleague(self) -> list[str]:
+        """Return the batches that were not ours and that somebody of us stopped all the same."""
+        theirs = (each for each in self.batches.values() if _THEIRS.encode() in each.lines[0])
+        return [each.remote_id for each in theirs if each.cancelled]
+
     def look(self, batch: _Batch) -> _Batch:
         """Bring the batch to what it is now; a file that is gone when it begins fails it, free of charge."""
         now = self.scheduler.now
@@ -108,10 +125,14 @@ class Provider:
                 for line in batch.lines:
                     custom_id = json.loads(line)["custom_id"]
                     if custom_id not in batch.unanswered and not batch.cancelled:
-                        self.billed[custom_id] += 1
+                        self._bill(custom_id)
                     else:
                         batch.unanswered.add(custom_id)
         return batch
+
+    def _bill(self, custom_id: str) -> None:
+        if not custom_id.startswith(_THEIRS):
+            self.billed[custom_id] += 1
 
     def settle_everything(self) -> None:
         """Let every batch that ever landed run to its end, so that the bill is complete."""
