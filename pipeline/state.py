@@ -279,7 +279,7 @@ def _stored(batch: BatchState, event: OutputsStored, _: Commit) -> BatchState:
 def _published(batch: BatchState, event: RowsPublished, _: Commit) -> BatchState:
     if batch.phase == "published":
         return batch
-    return replace(batch, counts=event.counts, again=event.again, rows=event, phase="published")
+    return replace(batch, counts=event.counts, again=event.again, rows=event, proven=True, phase="published")
 
 
 def _cleaned(batch: BatchState, _event: RemoteCleaned, _: Commit) -> BatchState:

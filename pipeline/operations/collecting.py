@@ -1,5 +1,6 @@
 """Polling and fetching: what the provider says, and what came back, byte for byte, before anyone reads it."""
 
+import contextlib
 from collections.abc import Container, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
@@ -31,7 +32,9 @@ def poll_due(run: Run, *, only: Container[BatchId] | None = None, at_once: int =
         at_once: how many questions may be under way at the same time.
     """
     due = planning.due(run.refresh(), run.worker.clock.now()).poll
-    remotes = _remotes(run, [batch for batch in due if only is None or batch.batch_id in only], at_once)
+    asked = [batch for batch in due if only is None or batch.batch_id in only]
+    remotes = _remotes(run, asked, at_once)
+    _stop_doubles(run, asked)
     while True:
         events: list[AnyEvent] = []
         for batch in planning.due(run.refresh(), run.worker.clock.now()).poll:
@@ -58,6 +61,15 @@ def _remotes(run: Run, batches: list[BatchState], at_once: int) -> dict[BatchId,
             answers = list(pool.map(lambda batch: _answer(provider, batch), batches))
     heard = ((batch.batch_id, _heard(run, batch, answer)) for batch, answer in zip(batches, answers, strict=True))
     return {batch_id: remote for batch_id, remote in heard if remote is not None}
+
+
+def _stop_doubles(run: Run, batches: list[BatchState]) -> None:
+    """Cancel what turned up beside a batch for attempts given up; its answers, as far as it got, are used."""
+    for remote_id in (remote_id for batch in batches for remote_id in batch.superseded):
+        if remote_id not in run.stopped:
+            with contextlib.suppress(ProviderError):
+                run.provider.cancel(remote_id)
+                run.stopped.add(remote_id)
 
 
 def _answer(provider: Provider, batch: BatchState) -> RemoteBatch | ProviderError:

@@ -147,7 +147,10 @@ class Worker:
 
 
 class Run:
-    """One run in the hands of a worker; `troubles` says what keeps it from asking the provider about a batch."""
+    """One run in the hands of a worker.
+
+    `troubles` says what keeps it from asking the provider about a batch, `stopped` what it asked the provider to end.
+    """
 
     def __init__(self, worker: Worker, config: RunConfig, experiment: Experiment, digest: Digest) -> None:
         self.worker = worker
@@ -156,6 +159,7 @@ class Run:
         self.experiment_digest = digest
         self.run_id = config.run_id
         self.troubles: dict[BatchId, str] = {}
+        self.stopped: set[str] = set()
         self._seen: dict[tuple[BatchId, Phase, datetime | None], float] = {}
         self._log = RunLog(worker.store, config.run_id, clock=worker.clock, writer=worker.name)
 

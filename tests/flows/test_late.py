@@ -1,71 +1,21 @@
 """Creates that land after they were given up, at a provider that shows no key of ours: found by their ids."""
 
-from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
-from pipeline.clock import FixedClock
 from pipeline.events import Adopted, Submitted
 from pipeline.operations.auditing import audit_ledger
 from pipeline.operations.cancelling import cancel
 from pipeline.operations.resuming import resume
-from pipeline.operations.worker import Run, Worker
-from pipeline.settings import Settings
-from pipeline.simulator import Simulator, SimulatorSettings, environment, parse_faults
 from pipeline.storage.local import LocalStore
-from pipeline.storage.log import read_commits
-from tests.flows.studies import column, counts, problems, rows, submitted
+from tests.flows.one_time import World
+from tests.flows.studies import column, counts, rows, submitted
 
 ANTHROPIC = "[{provider: anthropic, model: claude-haiku-5-5}]"
 OPENAI = "[{provider: openai, model: gpt-6-luna}]"
 ExperimentFile = Callable[..., Path]
-
-
-class World:
-    """A worker and a simulator that live in the same time, which passes only when the worker sleeps."""
-
-    def __init__(self, store: LocalStore, faults: str, latency: float) -> None:
-        self.clock = FixedClock(datetime(2026, 11, 16, 9, tzinfo=UTC))
-        settings = SimulatorSettings(faults=parse_faults(faults), latency_seconds=latency)
-        self.simulator = Simulator(settings, self.clock)
-        self.simulator.__enter__()
-        self.worker = self.beside(store)
-
-    def beside(self, store: LocalStore) -> Worker:
-        """Return another worker in the same time, on its own way to the store."""
-        return Worker(store, clock=self.clock, settings=Settings(environment(self.simulator.url)))
-
-    def close(self) -> None:
-        self.worker.close()
-        self.simulator.__exit__(None, None, None)
-
-    def kinds(self, run: Run) -> list[str]:
-        commits = read_commits(self.worker.store, run.run_id)
-        return [event.__struct_config__.tag for commit, _ in commits for event in commit.events]
-
-    def check(self) -> None:
-        """Whatever was billed is in the table, and the log knows every batch that was made."""
-        ledger = self.simulator.ledger
-        table = rows(self.worker)
-        answered = {row["request_id"] for row in table.to_pylist() if row["status"] == "ok"}
-        assert {entry.custom_id for entry in ledger.billed() if entry.delivered} == answered
-        assert [finding.problem for finding in audit_ledger(self.worker, ledger.path.read_bytes())] == []
-        assert problems(self.worker) == []
-
-
-@pytest.fixture
-def world(store: LocalStore) -> Iterator[Callable[..., World]]:
-    made: list[World] = []
-
-    def build(faults: str, latency: float = 0.0) -> World:
-        made.append(World(store, faults, latency))
-        return made[-1]
-
-    yield build
-    for each in made:
-        each.close()
 
 
 @pytest.mark.parametrize("latency", [0.0, 900.0])
