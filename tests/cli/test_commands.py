@@ -3,6 +3,7 @@
 import csv
 import json
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -72,6 +73,16 @@ def test_a_study_from_plan_to_results(
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_bytes().splitlines()]
     assert [line["request_id"] for line in lines] == table.column("request_id").to_pylist()
     assert pairlog("audit").code == 0
+
+
+def test_published_rows_say_their_schema_and_who_wrote_them(
+    pairlog: Callable[..., Called], simulator: Simulator, experiment_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    assert pairlog("run", experiment_file(), "--interval", "0").code == 0
+    (published,) = (tmp_path / ".pairlog/comparisons").rglob("*.parquet")
+    said = pq.read_metadata(published).metadata
+    assert said[b"pairlog.schema"] == b"1"
+    assert said[b"pairlog.producer"] == f"pairlog {version('pairlog')}".encode()
 
 
 def test_rows_of_a_version_that_knew_fewer_columns_are_read_without_them(
