@@ -48,6 +48,7 @@ def test_what_cannot_be_answered_is_said_in_words_and_exits_with_1(pairlog: Pair
         (["--confidence", "nan"], "confidence must lie between 0.5 and 1"),
         (["--length"], "--length needs the texts"),
         (["--per", "template"], "there is only one template in pairs"),
+        (["--interval", "bootstrap"], "No such option: --interval"),
         (["essays"], "say what to rank: an EXPERIMENT, or --from FILE.csv"),
     ],
 )
@@ -110,6 +111,13 @@ def test_a_study_is_provisional_until_every_request_has_ended(
     assert "provisional" not in called.err
     assert pairlog("report", "essays", "--out", tmp_path / "page.html").code == 0
     assert "<b>Provisional.</b>" not in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("how", ["sandwich", "bootstrap"])
+@pytest.mark.parametrize("command", ["rank", "report"])
+def test_intervals_are_made_as_asked(pairlog: Pairlog, tmp_path, command, how):
+    called = pairlog(command, "--from", a_file(tmp_path, SMALL), "--intervals", how)
+    assert called.code == 0, called.err
 
 
 def test_a_sample_that_no_pair_names_is_missed(
