@@ -31,6 +31,11 @@ def test_help_lists_every_command_in_the_order_of_use_and_cuts_no_line_off(pairl
     assert [line for line in lines if line.endswith("...")] == []
 
 
+@pytest.mark.parametrize("command", ["resume", "status", "audit"])
+def test_names_that_may_be_left_out_are_in_one_pair_of_brackets(pairlog: Pairlog, command: str) -> None:
+    assert f" {command} [OPTIONS] [EXPERIMENT]...\n" in pairlog(command, "--help").out
+
+
 @pytest.mark.parametrize("command", [["plan"], ["store", "usage"], ["import", "speceval"]])
 def test_every_command_knows_both_names_of_help(pairlog: Pairlog, command: list[str]) -> None:
     short, long = pairlog(*command, "-h"), pairlog(*command, "--help")
