@@ -16,6 +16,8 @@ Direction = Literal["forward", "reverse"]
 Answer = Literal["tag", "json"]
 Mode = Literal["batch", "live"]
 Outcome = Literal["first", "second", "tie"]
+Design = Literal["all", "random", "groups"]
+Order = Literal["random", "alternate", "balanced", "given"]
 
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1, description="a number from 0 to 1")]
 
