@@ -51,7 +51,6 @@ class RemoteBatch(msgspec.Struct, frozen=True, kw_only=True):
     fault: Fault | None = None
     batch_key: str | None = None
     requests: int | None = None
-    done: int | None = None
     created_at: datetime | None = None
 
 

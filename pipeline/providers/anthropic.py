@@ -57,10 +57,7 @@ class _RequestCounts(msgspec.Struct):
     expired: int = 0
 
     def total(self) -> int:
-        return self.processing + self.done()
-
-    def done(self) -> int:
-        return self.succeeded + self.errored + self.canceled + self.expired
+        return self.processing + self.succeeded + self.errored + self.canceled + self.expired
 
 
 class _Batch(msgspec.Struct):
@@ -291,7 +288,6 @@ def _remote(batch: _Batch) -> RemoteBatch:
         parts={"output": batch.id} if batch.processing_status == "ended" and batch.results_url else {},
         lines={"output": counts.total()} if counts and batch.processing_status == "ended" and batch.results_url else {},
         requests=counts.total() if counts else None,
-        done=counts.done() if counts else None,
         created_at=_moment(batch.created_at),
     )
 
