@@ -278,9 +278,8 @@ def _folder(settings: Settings) -> Place:
     if given is not None:
         return Place.of(given, source=_BUCKET)
     store = settings.store()
-    if store.startswith(("gs://", "gcs://")):
-        inside = Place.of(store.replace("gcs://", "gs://", 1), source="PAIRLOG_STORE")
-        return Place(bucket=inside.bucket, name="pairlog-vertex")
+    if store.startswith("gs://"):
+        return Place(bucket=Place.of(store, source="PAIRLOG_STORE").bucket, name="pairlog-vertex")
     raise ConfigError(f"{_BUCKET} is not set; name the bucket for Vertex' input and output, like gs://bucket/prefix")
 
 
