@@ -11,7 +11,6 @@ Limits: 100,000 requests and 256 MB a batch, 24 h, results kept 29 days.
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Literal
 
 import httpx
 import msgspec
@@ -38,7 +37,6 @@ _HEAD, _TAIL = b'{"requests":[', b"]}"
 MODES: tuple[Mode, ...] = ("batch", "live")
 KEYS = ("ANTHROPIC_API_KEY",)
 LIMITS = Limits(max_requests=100_000, max_bytes=256_000_000 - len(_HEAD) - len(_TAIL))
-PROOF: Literal["exact", "probable"] = "probable"
 
 _BASE = "https://api.anthropic.com"
 _VERSION = "2026-10-21"

@@ -8,13 +8,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
 
 from pipeline import providers
 from pipeline.clock import FixedClock, SystemClock
 from pipeline.domain import Frame, Judge, Output
-from pipeline.providers import Provider, ProviderModule, RemoteBatch, Submission
+from pipeline.providers import ProbableProvider, Provider, ProviderModule, RemoteBatch, Submission
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, SimulatorSettings, parse_faults
 
@@ -130,7 +131,17 @@ NAMES = [name for name in providers.names() if name in ADAPTERS]
 BATCH = [name for name in NAMES if "batch" in providers.module(name).MODES]
 LIVE = [name for name in NAMES if "live" in providers.module(name).MODES]
 SIMULATED = [name for name in BATCH if ADAPTERS[name].environment is not None]
-EXACT = [name for name in SIMULATED if getattr(providers.module(name), "PROOF", "exact") == "exact"]
+
+
+def _is_exact(name: str) -> bool:
+    """Whether the provider shows our key, so that an uncertain create is found for certain."""
+    transport = httpx.MockTransport(lambda _: httpx.Response(500))
+    settings, clock = Settings(ADAPTERS[name].offline), FixedClock(datetime(2026, 11, 16, tzinfo=UTC))
+    with contextlib.closing(providers.module(name).build(settings, clock, transport=transport)) as provider:
+        return not isinstance(provider, ProbableProvider)
+
+
+EXACT = [name for name in SIMULATED if _is_exact(name)]
 
 
 def golden(kind: str) -> list[Any]:
