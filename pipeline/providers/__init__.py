@@ -1,7 +1,7 @@
 """The Batch APIs: one module a provider, found by its name.
 
-A provider turns our words into its wire and back. It decides nothing about what is due, keeps no state, and is told
-by its errors apart: what did not happen, what will never happen, and what may have happened.
+A provider turns our words into its wire and back. It decides nothing about what is due and keeps no state. Its errors
+tell apart: what did not happen, what will never happen, and what may have happened.
 """
 
 import importlib
