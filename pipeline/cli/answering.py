@@ -49,7 +49,9 @@ def rank(
     confidence: ConfidenceOption = 0.95,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Ends in .parquet, .csv or .json.")] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", metavar="FILE", help="A path or URL; ends in .parquet, .csv or .json.")
+    ] = None,
     store: StoreOption = None,
 ) -> int:
     """Score what was compared, with intervals, best first."""
@@ -67,7 +69,7 @@ def rank(
 @app.command()
 def report(
     name: NameArgument = None,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE.html")] = Path("report.html"),
+    out: Annotated[str, typer.Option("--out", metavar="FILE.html", help="A path or URL.")] = "report.html",
     source: FromOption = None,
     by: ByOption = "contestant",
     method: MethodOption = "bradley-terry",
