@@ -46,8 +46,8 @@ def test_what_cannot_be_answered_is_said_in_words_and_exits_with_1(pairlog: Pair
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (["--regularisation", "nan"], "regularisation must be a number of at least 0"),
-        (["--confidence", "nan"], "confidence must lie between 0.5 and 1"),
+        (["--regularisation", "nan"], "--regularisation nan: give a number of at least 0"),
+        (["--confidence", "nan"], "--confidence nan: give a number of at least 0.5 and below 1"),
         (["--length"], "--length needs the texts"),
         (["--per", "template"], "there is only one template in pairs"),
         (["--interval", "bootstrap"], "No such option: --interval"),
