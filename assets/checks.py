@@ -18,7 +18,8 @@ from pipeline.operations import answers, slicing
 from pipeline.operations.catalogue import Catalogue, read_catalogue
 from pipeline.operations.summaries import is_pairwise
 from pipeline.operations.worker import Run, Worker
-from pipeline.ranking import Diagnostics, RankingOptions, Unrankable
+from pipeline.ranking import RankingOptions, Unrankable
+from pipeline.ranking.findings import JudgeFindings
 from pipeline.slices import Slice
 from pipeline.tasks import task_named
 
@@ -158,28 +159,28 @@ def position_bias(context: dg.AssetCheckExecutionContext, workers: Workers) -> d
         checks = [experiment.checks for name in names for _, experiment in worker.experiments(name)]
         found = [answers.answers_of(worker, name, RankingOptions()).found for name in names]
     most = min((each.position_bias for each in checks), default=1.0)
-    rows = [row for each in found for row in _by_place(each)]
-    worst = max((float(str(row[3])) for row in rows), default=0.0)
+    judges = [judge for each in found for judge in each.judges]
+    worst = max((judge.swayed for judge in judges if judge.swayed is not None), default=0.0)
+    rows = _by_place(judges)
     return dg.AssetCheckResult(
         passed=worst <= most,
         severity=_WARN,
         description=None if rows else "No pair was judged in both orders: give the experiment both directions.",
         metadata={
-            "worst": worst,
+            "worst": round(worst, 4),
             "threshold": most,
             **_listed("judges", ["judge", "to the first", "to the second", "share", "p"], rows),
         },
     )
 
 
-def _by_place(found: Diagnostics) -> list[list[object]]:
+def _by_place(judges: Iterable[JudgeFindings]) -> list[list[object]]:
     """Return, for each judge, how many pairs changed their winner with the order, and the net share of all pairs."""
     rows: list[list[object]] = []
-    for each in found.judges:
-        if each.position is not None and each.consistency is not None:
-            net = abs(each.position.to_first - each.position.to_second) / max(each.consistency.count, 1)
+    for each in judges:
+        if each.position is not None and each.swayed is not None:
             p_value = f"{each.position.p_value:.2g}"
-            rows.append([each.judge, each.position.to_first, each.position.to_second, round(net, 4), p_value])
+            rows.append([each.judge, each.position.to_first, each.position.to_second, round(each.swayed, 4), p_value])
     return rows
 
 

@@ -80,10 +80,11 @@ def _about_ranking(ranking: Ranking) -> metadata.Metadata:
         for each in ranking.standings[:_MOST_SHOWN]
     ]
     head = ["", "contestant", "score", "95 %", "places", "wins", "losses", "ties"]
+    known = ranking.reliability
     return {
         "dagster/partition_row_count": dg.MetadataValue.int(len(ranking.standings)),
         "comparisons": dg.MetadataValue.int(ranking.comparisons),
-        "reliability": dg.MetadataValue.float(round(ranking.reliability or 0.0, 3)),
+        **({} if known is None else {"reliability": dg.MetadataValue.float(round(known, 3))}),
         "ranking": dg.MetadataValue.md(metadata.markdown_table(head, rows)),
         "picture": dg.MetadataValue.md(f"![ranking with intervals](data:image/svg+xml;base64,{picture})"),
         "to know": dg.MetadataValue.md(metadata.markdown_list(ranking.warnings)),

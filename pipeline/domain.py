@@ -16,6 +16,8 @@ Direction = Literal["forward", "reverse"]
 Answer = Literal["tag", "json"]
 Mode = Literal["batch", "live"]
 Outcome = Literal["first", "second", "tie"]
+Design = Literal["all", "random", "groups"]
+Order = Literal["random", "alternate", "balanced", "given"]
 
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1, description="a number from 0 to 1")]
 
@@ -100,7 +102,8 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
 class Measure(msgspec.Struct, frozen=True, kw_only=True):
     """A column whose values are summed up by contestant and criterion.
 
-    As the share of rows that say yes, the mean of a number, the length of a text, or how often each word was chosen.
+    `kind` says as what: the share of rows that say yes, the mean of a number, the length of a text, or how often each
+    word was chosen.
     """
 
     column: str

@@ -9,17 +9,15 @@ round). Identifiers and texts are not known here.
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Literal
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.domain import Design, Order
 from pipeline.errors import ConfigError
 from pipeline.permutation import Ranks, coins, key_of, permuted
 
-Design = Literal["all", "random", "groups"]
-Order = Literal["random", "alternate", "balanced", "given"]
 Positions = NDArray[np.int32]
 
 _BLOCK = 1 << 16  # pairs made at once: the intermediate arrays stay in the processor's cache

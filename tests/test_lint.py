@@ -1,4 +1,4 @@
-"""The build fails where the design says it must: the rules themselves are tested on planted sins."""
+"""The build fails where a rule is broken: the rules themselves are tested on planted sins."""
 
 import shutil
 import subprocess

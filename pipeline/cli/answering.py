@@ -21,7 +21,7 @@ MethodOption = Annotated[Literal["bradley-terry", "elo", "win-rate"], typer.Opti
 TiesOption = Annotated[Literal["half", "davidson"], typer.Option("--ties", help="Half a win each, or modelled.")]
 PositionOption = Annotated[bool, typer.Option("--position", help="Fit each judge's liking for the first place.")]
 LengthOption = Annotated[bool, typer.Option("--length", help="Fit a liking for length, the same for all judges.")]
-SureOption = Annotated[Literal["sandwich", "bootstrap"], typer.Option("--interval", help="How intervals are made.")]
+SureOption = Annotated[Literal["sandwich", "bootstrap"], typer.Option("--intervals", help="How intervals are made.")]
 ClusterOption = Annotated[
     Literal["auto", "pair", "group", "row"],
     typer.Option("--cluster", help="Which comparisons are not independent of one another."),
@@ -43,13 +43,15 @@ def rank(
     ties: TiesOption = "half",
     position: PositionOption = False,
     length: LengthOption = False,
-    interval: SureOption = "sandwich",
+    intervals: SureOption = "sandwich",
     cluster: ClusterOption = "auto",
     regularisation: RegularisationOption = None,
     confidence: ConfidenceOption = 0.95,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Ends in .parquet, .csv or .json.")] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", metavar="FILE", help="A path or URL; ends in .parquet, .csv or .json.")
+    ] = None,
     store: StoreOption = None,
 ) -> int:
     """Score what was compared, with intervals, best first."""
@@ -57,7 +59,7 @@ def rank(
     from pipeline.ranking import RankingOptions
 
     options = RankingOptions(
-        by=by, method=method, ties=ties, position=position, interval=interval, cluster=cluster,
+        by=by, method=method, ties=ties, position=position, interval=intervals, cluster=cluster,
         regularisation=regularisation, confidence=confidence, seed=seed,
     )  # fmt: skip
     question = Question(name=name, source=source, store=store, options=options, length=length)
@@ -67,14 +69,14 @@ def rank(
 @app.command()
 def report(
     name: NameArgument = None,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE.html")] = Path("report.html"),
+    out: Annotated[str, typer.Option("--out", metavar="FILE.html", help="A path or URL.")] = "report.html",
     source: FromOption = None,
     by: ByOption = "contestant",
     method: MethodOption = "bradley-terry",
     ties: TiesOption = "half",
     position: PositionOption = False,
     length: LengthOption = False,
-    interval: SureOption = "sandwich",
+    intervals: SureOption = "sandwich",
     cluster: ClusterOption = "auto",
     regularisation: RegularisationOption = None,
     confidence: ConfidenceOption = 0.95,
@@ -86,7 +88,7 @@ def report(
     from pipeline.ranking import RankingOptions
 
     options = RankingOptions(
-        by=by, method=method, ties=ties, position=position, interval=interval, cluster=cluster,
+        by=by, method=method, ties=ties, position=position, interval=intervals, cluster=cluster,
         regularisation=regularisation, confidence=confidence, seed=seed,
     )  # fmt: skip
     question = Question(name=name, source=source, store=store, options=options, length=length)

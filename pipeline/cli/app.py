@@ -69,7 +69,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 IntervalOption = Annotated[float, typer.Option("--interval", min=0.0, help="Seconds between two polls.")]
 StrictOption = Annotated[bool, typer.Option("--strict", help="Exit 1 if any request did not end as ok.")]
 FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="The experiment file.")]
-NamesArgument = Annotated[list[str] | None, typer.Argument(metavar="[EXPERIMENT]...", help="Default: all.")]
+NamesArgument = Annotated[list[str] | None, typer.Argument(metavar="EXPERIMENT", help="Default: all.")]
 
 
 _workers = ExitStack()

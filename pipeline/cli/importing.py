@@ -9,6 +9,7 @@ import typer
 from pipeline.cli.app import JsonOption, app
 from pipeline.cli.screen import complain, place, print_json, say
 from pipeline.errors import ConfigError
+from pipeline.operations.files import write_bytes
 from pipeline.operations.speceval import read_speceval
 from pipeline.wording import counted
 
@@ -25,19 +26,15 @@ def _group() -> None:
 def speceval(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Holds a folder for each candidate model.")],
     spec: Annotated[Path, typer.Option("--spec", metavar="SPEC.jsonl", help="The specification, a statement a line.")],
-    out: Annotated[Path, typer.Option("--out", metavar="SAMPLES.jsonl", help="Where the samples go.")],
+    out: Annotated[str, typer.Option("--out", metavar="SAMPLES.jsonl", help="Where the samples go: a path or URL.")],
     as_json: JsonOption = False,
 ) -> int:
     """Read SpecEval's layout: candidates by their folders' names, answers matched by the text of their input."""
-    if out.suffix != ".jsonl":
+    if not out.endswith(".jsonl"):
         raise ConfigError(f"--out {out}: samples are written as JSON lines; let the name end in .jsonl")
     found = read_speceval(folder, spec)
     where = place(out)
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_bytes(msgspec.json.Encoder().encode_lines(found.samples))
-    except OSError as error:
-        raise ConfigError(f"--out {out}: cannot be written ({error.strerror})") from error
+    write_bytes(out, msgspec.json.Encoder().encode_lines(found.samples))
     for note in found.notes:
         complain(note, title="note")
     if as_json:

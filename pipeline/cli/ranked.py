@@ -6,8 +6,6 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.parquet
 
 from pipeline.cli.app import chosen, worker_on
 from pipeline.cli.screen import complain, headline, number, place, print_json, rows, say
@@ -15,6 +13,7 @@ from pipeline.domain import Counts
 from pipeline.errors import ConfigError
 from pipeline.operations import answers, summaries
 from pipeline.operations.answers import Answers
+from pipeline.operations.files import ending, write_bytes, write_table
 from pipeline.ranking import (
     Part,
     Ranking,
@@ -63,7 +62,7 @@ class Ranked(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     counts: Counts
 
 
-def show_ranking(question: Question, *, per: str | None, as_json: bool, out: Path | None) -> int:
+def show_ranking(question: Question, *, per: str | None, as_json: bool, out: str | None) -> int:
     """Rank, show or write the ranking, and return the exit code."""
     ranked = _ranked(question, per)
     found = ranked.whole
@@ -83,7 +82,7 @@ def show_ranking(question: Question, *, per: str | None, as_json: bool, out: Pat
     return _say_if_left(found)
 
 
-def write_report(question: Question, *, out: Path) -> int:
+def write_report(question: Question, *, out: str) -> int:
     """Write the report and return the exit code."""
     title = question.title
     if question.source is not None:
@@ -108,14 +107,10 @@ def write_report(question: Question, *, out: Path) -> int:
     return _keep(answers.report(worker, experiment, found), out, found.ranking)
 
 
-def _keep(page: str, out: Path, ranking: Ranking | Unrankable | None) -> int:
+def _keep(page: str, out: str, ranking: Ranking | Unrankable | None) -> int:
     """Write the page, say what it lacks, and return the exit code."""
     where = place(out)
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"--out {out}: cannot be written ({error.strerror})") from error
+    write_bytes(out, page.encode())
     say(f"open {where} in any browser")
     if isinstance(ranking, Unrankable):
         complain(ranking.reason, title="no ranking")
@@ -180,20 +175,12 @@ def _document(ranked: Ranked, found: Ranking) -> dict[str, object]:
     }
 
 
-def _write(out: Path, ranked: Ranked, found: Ranking) -> None:
+def _write(out: str, ranked: Ranked, found: Ranking) -> None:
     where = place(out)
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        if out.suffix == ".parquet":
-            pyarrow.parquet.write_table(ranked.table, out)
-        elif out.suffix == ".csv":
-            pyarrow.csv.write_csv(ranked.table, out)
-        elif out.suffix == ".json":
-            out.write_bytes(msgspec.json.encode(_document(ranked, found)))
-        else:
-            raise ConfigError(f"--out {out}: the ending says the format; use .parquet, .csv or .json")
-    except OSError as error:
-        raise ConfigError(f"--out {out}: cannot be written ({error.strerror})") from error
+    if ending(out, ".parquet", ".csv", ".json") == ".json":
+        write_bytes(out, msgspec.json.encode(_document(ranked, found)))
+    else:
+        write_table(out, ranked.table.schema, ranked.table.to_batches())
     say(f"{counted(len(found.standings), 'contestant')} in {where}")
 
 

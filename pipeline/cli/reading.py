@@ -114,7 +114,9 @@ def _short(value: object) -> str:
 @app.command()
 def results(
     name: Annotated[str, typer.Argument(metavar="EXPERIMENT")],
-    out: Annotated[str, typer.Option("--out", metavar="FILE", help="Ends in .parquet, .csv or .jsonl.")],
+    out: Annotated[
+        str, typer.Option("--out", metavar="FILE", help="A path or URL that ends in .parquet, .csv or .jsonl.")
+    ],
     with_samples: Annotated[bool, typer.Option("--with-samples", help="Add the texts.")] = False,
     store: StoreOption = None,
 ) -> None:

@@ -13,7 +13,6 @@ from pipeline.cli.screen import complain, people, rows, say
 from pipeline.clock import SystemClock
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.operations.worker import Worker
-from pipeline.settings import from_environment
 from pipeline.storage.probe import prove
 
 
@@ -43,14 +42,17 @@ def _store_line(worker: Worker) -> list[str]:
 
 def _provider_line(worker: Worker, name: str) -> list[str]:
     module = providers.module(name)
-    if from_environment().is_set(*module.KEYS) is None:
+    key = worker.settings.is_set(*module.KEYS)
+    if key is None:
         return [name, "unused", f"{' or '.join(module.KEYS)} is not set"]
     try:
         if "batch" in module.MODES:
-            return [name, "good", f"reached: {worker.provider(name).check()}"]
-        return [name, "good", f"reached: {module.check_live(worker.settings, worker.clock)}"]
+            reached = worker.provider(name).check()
+        else:
+            reached = module.check_live(worker.settings, worker.clock)
     except PipelineError as error:
-        return [name, "broken", str(error)]
+        return [name, "broken", f"{key} is set; {error}"]
+    return [name, "good", f"{key} is set; reached: {reached}"]
 
 
 @app.command()

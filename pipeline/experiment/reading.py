@@ -1,8 +1,7 @@
 """From the text of an experiment file to its value, or to one sentence that says what to mend."""
 
-import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 from msgspec import inspect
@@ -10,6 +9,7 @@ from msgspec import inspect
 from pipeline.errors import ConfigError
 from pipeline.experiment.document import Node, clipped, joined, read_document
 from pipeline.experiment.spec import ExperimentFile, TaskKeys, file_type
+from pipeline.wording import remedy
 
 _PLACE = re.compile(r"(?P<what>.*?)(?: - at `\$(?P<path>[^`]*)`)?", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[\]]+)|\[([0-9]+)\]")
@@ -45,7 +45,7 @@ def _kind(root: Node, source: str, tasks: Mapping[str, TaskKeys]) -> type[Experi
     if not isinstance(task, str):
         return ExperimentFile
     if task not in tasks:
-        raise ConfigError(f"{source}, line {keys['task'].line}: task is {clipped(repr(task))}; {_nearest(task, tasks)}")
+        raise ConfigError(f"{source}, line {keys['task'].line}: task is {clipped(repr(task))}; {remedy(task, tasks)}")
     for key, node in keys.items():
         takers = [name for name, known in tasks.items() if key in known.all]
         if takers and task not in takers:
@@ -54,11 +54,6 @@ def _kind(root: Node, source: str, tasks: Mapping[str, TaskKeys]) -> type[Experi
                 "remove it, or change the task"
             )
     return file_type(task, tasks[task].own)
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
-    return f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
 
 
 def _explain(message: str, root: Node, file: type[ExperimentFile], source: str) -> str:
@@ -83,7 +78,7 @@ def _explain(message: str, root: Node, file: type[ExperimentFile], source: str) 
 def _unknown_key(key: str, path: str, node: Node, kind: inspect.Type, source: str) -> str:
     known = list(_fields(kind))
     line = _child(node, key).line
-    return f"{source}, line {line}: {joined(path, key)} is not a known key; {_nearest(key, known)}"
+    return f"{source}, line {line}: {joined(path, key)} is not a known key; {remedy(key, known)}"
 
 
 def _wrong_value(path: str, node: Node, kind: inspect.Type, expected: str | None) -> str:

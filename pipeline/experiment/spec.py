@@ -12,11 +12,9 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import FieldInfo, fields
 
-from pipeline.domain import Answer, Checks, Direction, Mode, Tags
+from pipeline.domain import Answer, Checks, Design, Direction, Mode, Order, Tags
 from pipeline.ids import EXPERIMENT_NAME, ExperimentName
 
-Design = Literal["all", "random", "groups"]
-Order = Literal["random", "alternate", "balanced", "given"]
 Endpoint = Literal["chat", "responses"]
 
 _LARGEST = 2**53  # whole numbers that every JSON reader keeps

@@ -81,5 +81,8 @@ def planned_from_file(worker: Worker, name: ExperimentName) -> Plan | None:
     if location is not None:
         return plan(location, worker=worker)
     if name not in worker.experiment_names():
-        raise ConfigError(f"no experiment file has the name {name!r} any more, and {worker.store.url} does not hold it")
+        raise ConfigError(
+            f"no experiment file has the name {name!r} any more, and {worker.store.url} does not hold it; "
+            "put its file back into the folder that PAIRLOG_EXPERIMENTS names"
+        )
     return None

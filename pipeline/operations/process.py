@@ -13,7 +13,7 @@ def process_name(clock: Clock) -> str:
 
 
 def is_gone(name: str) -> bool:
-    """Say whether the process of this name ran on this machine and does no more; of other machines nothing is known."""
+    """Say whether the process of this name ran on this machine and has ended; of other machines nothing is known."""
     machine, _, rest = name.rpartition("/")[0].rpartition("/")
     if machine != _machine() or not rest.isdigit():
         return False

@@ -1,40 +1,23 @@
 """The merged rows of an experiment as one file: Parquet, CSV or JSONL, streamed."""
 
-import csv
-import io
 from collections.abc import Iterator
-from pathlib import Path
-from typing import BinaryIO
 
-import fsspec
-import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from pipeline.errors import ConfigError
 from pipeline.ids import ExperimentName
+from pipeline.operations.files import ending, write_table
 from pipeline.operations.material import load_samples
 from pipeline.operations.worker import Worker
 from pipeline.storage.tables import filled, stream
 from pipeline.tasks import Task, task_named
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-
 
 def export(worker: Worker, name: ExperimentName, *, out: str, with_samples: bool = False) -> int:
     """Write every row of the experiment to the file and return how many; its ending says the format."""
-    kind = Path(out).suffix
-    if kind not in {".parquet", ".csv", ".jsonl"}:
-        raise ConfigError(f"--out {out}: the ending says the format; use .parquet, .csv or .jsonl")
+    ending(out, ".parquet", ".csv", ".jsonl")
     schema = _schema(worker, name, with_samples=with_samples)
     table = _with_samples(worker, name) if with_samples else _rows(worker, name, schema)
-    try:
-        with fsspec.open(out, "wb") as file:
-            if kind == ".parquet":
-                return _write_parquet(file, schema, table)
-            return _write_csv(file, schema, table) if kind == ".csv" else _write_jsonl(file, table)
-    except OSError as error:
-        raise ConfigError(f"--out {out}: cannot be written ({error.strerror or error})") from error
+    return write_table(out, schema, table)
 
 
 def table_of(worker: Worker, name: ExperimentName, *, columns: list[str] | None = None) -> pa.Table:
@@ -80,42 +63,3 @@ def _with_samples(worker: Worker, name: ExperimentName) -> Iterator[pa.RecordBat
             column = pa.array([texts[each] for each in batch.column(f"{side}_id").to_pylist()], pa.string())
             added = added.append_column(f"{side}_text", column)
         yield added
-
-
-def _write_parquet(file: BinaryIO, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
-    count = 0
-    with pq.ParquetWriter(file, schema, compression="zstd", compression_level=1) as writer:
-        for batch in batches:
-            writer.write_batch(batch.cast(schema))
-            count += len(batch)
-    return count
-
-
-def _write_csv(file: BinaryIO, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
-    count = 0
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(schema.names)
-    for batch in batches:
-        columns = [[_cell(value) for value in column.to_pylist()] for column in batch.columns]
-        writer.writerows(zip(*columns, strict=True))
-        count += len(batch)
-    text.flush()
-    text.detach()
-    return count
-
-
-def _write_jsonl(file: BinaryIO, batches: Iterator[pa.RecordBatch]) -> int:
-    count = 0
-    encoder = msgspec.json.Encoder()
-    for batch in batches:
-        file.write(encoder.encode_lines(batch.to_pylist()))
-        count += len(batch)
-    return count
-
-
-def _cell(value: object) -> object:
-    """Return the value so that a spreadsheet shows it instead of computing it."""
-    if isinstance(value, str) and value.startswith(_FORMULA):
-        return f"'{value}"
-    return value

@@ -17,8 +17,7 @@ import msgspec
 
 from pipeline.errors import ConfigError
 from pipeline.ids import digest
-from pipeline.tasks.nearest import remedy
-from pipeline.wording import counted
+from pipeline.wording import counted, remedy
 
 _TIME = re.compile(r"\d{4}-?\d{2}-?\d{2}([T_ -]?\d{2}[-:_]?\d{2}([-:_]?\d{2})?)?|\d{10,14}")
 _NOT_OUTPUTS = frozenset({"metadata", "preprocessed", "raw"})

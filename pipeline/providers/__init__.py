@@ -1,10 +1,9 @@
 """The Batch APIs: one module a provider, found by its name.
 
-A provider turns our words into its wire and back. It decides nothing about what is due, keeps no state, and is told
-by its errors apart: what did not happen, what will never happen, and what may have happened.
+A provider turns our words into its wire and back. It decides nothing about what is due and keeps no state. Its errors
+tell apart: what did not happen, what will never happen, and what may have happened.
 """
 
-import difflib
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from pipeline.domain import QUESTION, Answer, Frame, Judge, Limits, Message, Mod
 from pipeline.errors import ConfigError
 from pipeline.events import End, Fault, LineFault
 from pipeline.settings import Settings
+from pipeline.wording import remedy
 
 _KEPT = timedelta(days=28)
 
@@ -53,7 +53,6 @@ class RemoteBatch(msgspec.Struct, frozen=True, kw_only=True):
     fault: Fault | None = None
     batch_key: str | None = None
     requests: int | None = None
-    done: int | None = None
     created_at: datetime | None = None
 
 
@@ -211,10 +210,7 @@ def names() -> list[str]:
 @cache
 def module(name: str) -> ProviderModule:
     """Return the provider's module, or raise ConfigError with the nearest name."""
-    known = names()
-    if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
-        raise ConfigError(f"provider {name!r} is unknown; {hint}")
+    if name not in names():
+        raise ConfigError(f"provider {name!r} is unknown; {remedy(name, names())}")
     loaded: ProviderModule = importlib.import_module(f"{__name__}.{name}")
     return loaded

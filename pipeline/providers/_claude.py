@@ -29,7 +29,7 @@ class _Family(msgspec.Struct, frozen=True, kw_only=True):
     temperature: bool = False
 
 
-_FAMILIES = (  # providers.md 3.8
+_FAMILIES = (  # what each is known to refuse
     _Family(names=r"claude-(fable|mythos)-5.*", off=None),
     _Family(names=r"claude-opus-5-5.*", off=None, default="medium"),
     _Family(names=r"claude-sonnet-5-5.*", off="between_tools"),

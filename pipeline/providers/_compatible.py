@@ -209,7 +209,6 @@ def remote_batch(batch: Batch) -> RemoteBatch:
         fault=_account_fault(problems) if status == "failed" else None,
         batch_key=key_in(batch.metadata),
         requests=counts.total or None,
-        done=(counts.completed or 0) + (counts.failed or 0),
         created_at=moment(batch.created_at),
     )
 

@@ -41,7 +41,7 @@ class _Family(msgspec.Struct, frozen=True, kw_only=True):
     temperature: bool = True
 
 
-_FAMILIES = (  # providers.md 4.5
+_FAMILIES = (  # what each is known to refuse; a model that is not listed is sent as it is
     _Family(names=r"gemini-4-argon.*", levels=_UPPER, temperature=False),
     _Family(names=r"gemini-3\.[78]-flash.*", levels=_UPPER, temperature=False),
     _Family(names=r"gemini-3\.6-flash.*", temperature=False),

@@ -57,13 +57,13 @@ class Http:
 
     def get(self, path: str, kind: type[T], *, params: Mapping[str, str | int] | None = None) -> T:
         """Return what the address answers; repeated while nothing happened."""
-        return self._repeated(lambda: _decoded(self._answer("GET", path, params=params), kind))
+        return self.repeated(lambda: _decoded(self._answer("GET", path, params=params), kind))
 
     def post(self, path: str, kind: type[T], *, json: object = None) -> T:
         """Make a call that does no harm when it is made twice."""
         body = None if json is None else msgspec.json.encode(json)
         headers = {} if body is None else {"content-type": "application/json"}
-        return self._repeated(lambda: _decoded(self._answer("POST", path, content=body, headers=headers), kind))
+        return self.repeated(lambda: _decoded(self._answer("POST", path, content=body, headers=headers), kind))
 
     def stop(self, path: str) -> None:
         """Post a wish that something end; that it has ended already is success."""
@@ -76,12 +76,12 @@ class Http:
                 if response.status_code not in {400, 409} or isinstance(fault, AccountError):
                     raise fault
 
-        self._repeated(send)
+        self.repeated(send)
 
     def delete(self, path: str) -> None:
         """Delete; that it is gone already is success."""
         try:
-            self._repeated(lambda: self._answer("DELETE", path))
+            self.repeated(lambda: self._answer("DELETE", path))
         except RejectedError as error:
             if error.status not in {404, 410}:
                 raise
@@ -93,7 +93,7 @@ class Http:
             form = _Form(fields, name, body, boundary=self._clock.nonce())
             return _decoded(self._answer("POST", path, content=form, headers=form.headers), kind)
 
-        return self._repeated(send)
+        return self.repeated(send)
 
     def form(self, path: str, *, fields: Mapping[str, str], expected: Container[int]) -> "Reply":
         """Send a form without a file; return the answer, also one whose status is among the `expected`."""
@@ -106,7 +106,7 @@ class Http:
                 raise fault_of(response, "POST", path)
             return Reply(status=response.status_code, headers=response.headers, body=response.content)
 
-        return self._repeated(send)
+        return self.repeated(send)
 
     def put_signed(self, url: str, body: "Body") -> None:
         """Put bytes to an address the provider signed, without our headers: it knows nothing of our key."""
@@ -122,7 +122,7 @@ class Http:
             if not response.is_success:
                 raise UnavailableError(f"PUT to {host} answered {response.status_code}; the upload starts anew")
 
-        self._repeated(send)
+        self.repeated(send)
 
     def exchange(
         self,
@@ -138,7 +138,7 @@ class Http:
 
     def repeated(self, call: Callable[[], T]) -> T:
         """Return what the call returns; made again from its start while nothing happened."""
-        return self._repeated(call)
+        return repeated(call, self._clock)
 
     def post_once(
         self, path: str, *, json: object = None, body: "Body | None" = None, headers: Mapping[str, str] | None = None
@@ -213,9 +213,6 @@ class Http:
             yield
         except httpx.HTTPError as error:
             raise UnavailableError(f"{method} {path} at {self._host} failed: {_named(error)}") from error
-
-    def _repeated(self, call: Callable[[], T]) -> T:
-        return repeated(call, self._clock)
 
     @property
     def _host(self) -> str:

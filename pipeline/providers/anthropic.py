@@ -11,7 +11,6 @@ Limits: 100,000 requests and 256 MB a batch, 24 h, results kept 29 days.
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Literal
 
 import httpx
 import msgspec
@@ -38,7 +37,6 @@ _HEAD, _TAIL = b'{"requests":[', b"]}"
 MODES: tuple[Mode, ...] = ("batch", "live")
 KEYS = ("ANTHROPIC_API_KEY",)
 LIMITS = Limits(max_requests=100_000, max_bytes=256_000_000 - len(_HEAD) - len(_TAIL))
-PROOF: Literal["exact", "probable"] = "probable"
 
 _BASE = "https://api.anthropic.com"
 _VERSION = "2026-10-21"
@@ -57,10 +55,7 @@ class _RequestCounts(msgspec.Struct):
     expired: int = 0
 
     def total(self) -> int:
-        return self.processing + self.done()
-
-    def done(self) -> int:
-        return self.succeeded + self.errored + self.canceled + self.expired
+        return self.processing + self.succeeded + self.errored + self.canceled + self.expired
 
 
 class _Batch(msgspec.Struct):
@@ -291,7 +286,6 @@ def _remote(batch: _Batch) -> RemoteBatch:
         parts={"output": batch.id} if batch.processing_status == "ended" and batch.results_url else {},
         lines={"output": counts.total()} if counts and batch.processing_status == "ended" and batch.results_url else {},
         requests=counts.total() if counts else None,
-        done=counts.done() if counts else None,
         created_at=_moment(batch.created_at),
     )
 

@@ -78,7 +78,6 @@ class _Job(msgspec.Struct, rename="camel"):
     submit_time: datetime | None = None
     output_data_config: _OutputConfig | None = None
     total_record_count: int | None = None
-    processed_record_count: int | None = None
 
 
 def check_judge(judge: Judge) -> None:
@@ -208,7 +207,6 @@ class Bedrock:
             fault=fault_in(job.message or "") if end == "failed" else None,
             batch_key=batch_key,
             requests=job.total_record_count or None,
-            done=job.processed_record_count,
             created_at=job.submit_time,
         )
 

@@ -64,8 +64,6 @@ class _Output(msgspec.Struct, rename="camel"):
 
 class _Stats(msgspec.Struct, rename="camel"):
     request_count: object = 0
-    successful_request_count: object = 0
-    failed_request_count: object = 0
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -345,7 +343,6 @@ def _remote(operation: _Operation) -> RemoteBatch:
         fault=batch_fault(operation.error) if end == "failed" else None,
         batch_key=metadata.display_name,
         requests=whole(stats.request_count) or None,
-        done=whole(stats.successful_request_count) + whole(stats.failed_request_count),
         created_at=moment(metadata.create_time),
     )
 

@@ -37,7 +37,7 @@ LIMITS = Limits(max_requests=50_000, max_bytes=100_000_000)
 
 _HOST = "https://api.groq.com"
 _PATH = "/openai/v1"
-_EFFORTS = {  # a model that is not listed is sent as it is (providers.md 7)
+_EFFORTS = {  # a model that is not listed is sent as it is
     "openai/gpt-oss-120b": {"low", "medium", "high"},
     "openai/gpt-oss-20b": {"low", "medium", "high"},
     "qwen/qwen3.8-27b": {"none", "low", "medium", "high"},

@@ -62,7 +62,6 @@ class _Job(msgspec.Struct):
     output_file: str | None = None
     error_file: str | None = None
     total_requests: int | None = None
-    completed_requests: int | None = None
 
 
 class _Page(msgspec.Struct):
@@ -159,7 +158,6 @@ def _remote(job: _Job) -> RemoteBatch:
         fault=fault_in(" ".join(messages)) if status == "failed" else None,
         batch_key=key_in(job.metadata),
         requests=job.total_requests or None,
-        done=job.completed_requests or 0,
         created_at=moment(job.created_at),
     )
 

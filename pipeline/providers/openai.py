@@ -32,7 +32,7 @@ MODES: tuple[Mode, ...] = ("batch", "live")
 KEYS = ("OPENAI_API_KEY",)
 LIMITS = Limits(max_requests=50_000, max_bytes=200_000_000)
 
-_EFFORTS = {  # known to be refused elsewhere; a model that is not listed is sent as it is (providers.md 2.8)
+_EFFORTS = {  # known to be refused elsewhere; a model that is not listed is sent as it is
     "gpt-6-astra": {"low", "medium", "high", "xhigh", "max"},
     "gpt-6.1-sol": {"low", "medium", "high", "xhigh", "max"},
     "gpt-6-sol": {"none", "low", "medium", "high", "xhigh", "max"},

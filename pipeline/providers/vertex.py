@@ -35,7 +35,6 @@ from pipeline.providers._gemini import (
     moment,
     moment_seconds,
     plain_state,
-    whole,
 )
 from pipeline.providers._http import Body, Http, decoded, fingerprint
 from pipeline.settings import Secret, Settings, checked_address
@@ -67,18 +66,12 @@ class _OutputInfo(msgspec.Struct, rename="camel"):
     gcs_output_directory: str | None = None
 
 
-class _Stats(msgspec.Struct, rename="camel"):
-    successful_count: object = 0
-    failed_count: object = 0
-
-
 class _Job(msgspec.Struct, rename="camel"):
     name: str
     state: str = "JOB_STATE_PENDING"
     display_name: str | None = None
     labels: dict[str, str] | None = None
     create_time: str | None = None
-    completion_stats: _Stats | None = None
     output_config: _OutputConfig | None = None
     output_info: _OutputInfo | None = None
     error: RpcError | None = None
@@ -285,9 +278,8 @@ def _folder(settings: Settings) -> Place:
     if given is not None:
         return Place.of(given, source=_BUCKET)
     store = settings.store()
-    if store.startswith(("gs://", "gcs://")):
-        inside = Place.of(store.replace("gcs://", "gs://", 1), source="PAIRLOG_STORE")
-        return Place(bucket=inside.bucket, name="pairlog-vertex")
+    if store.startswith("gs://"):
+        return Place(bucket=Place.of(store, source="PAIRLOG_STORE").bucket, name="pairlog-vertex")
     raise ConfigError(f"{_BUCKET} is not set; name the bucket for Vertex' input and output, like gs://bucket/prefix")
 
 
@@ -302,7 +294,6 @@ def _key(job: _Job) -> str | None:
 def _remote(job: _Job) -> RemoteBatch:
     state = plain_state(job.state)
     end = end_of(state)
-    stats = job.completion_stats or _Stats()
     handle = _handle(job, end) if end else None
     return RemoteBatch(
         remote_id=job.name,
@@ -313,7 +304,6 @@ def _remote(job: _Job) -> RemoteBatch:
         faults=batch_faults(job.error) if end == "failed" else (),
         fault=batch_fault(job.error) if end == "failed" else None,
         batch_key=_key(job),
-        done=whole(stats.successful_count) + whole(stats.failed_count),
         created_at=moment(job.create_time),
     )
 

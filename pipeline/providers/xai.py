@@ -244,7 +244,6 @@ def _remote(batch: _Batch) -> RemoteBatch:
         fault=fault_in(refusal) if refusal else None,
         batch_key=batch.name,
         requests=state.num_requests or None,
-        done=state.num_requests - state.num_pending,
         created_at=moment(batch.create_time),
     )
 

@@ -44,6 +44,13 @@ class JudgeFindings(msgspec.Struct, frozen=True, kw_only=True):
     position: PositionBias | None
     longer_wins: Share | None
 
+    @property
+    def swayed(self) -> float | None:
+        """The net share of the pairs judged in both orders that the place alone decided; None without pairs."""
+        if self.position is None or self.consistency is None or not self.consistency.count:
+            return None
+        return abs(self.position.to_first - self.position.to_second) / self.consistency.count
+
 
 class Agreement(msgspec.Struct, frozen=True, kw_only=True):
     """How often two judges say the same of a pair, raw and beyond chance (Cohen's kappa with its interval)."""

@@ -34,11 +34,11 @@ class RankingOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     def __post_init__(self) -> None:
         weight = self.regularisation
         if weight is not None and not (math.isfinite(weight) and weight >= 0):
-            raise ConfigError(f"ranking option regularisation must be a number of at least 0: {weight}")
+            raise ConfigError(f"--regularisation {weight}: give a number of at least 0")
         if not 0.5 <= self.confidence < 1:
-            raise ConfigError(f"ranking option confidence must lie between 0.5 and 1: {self.confidence}")
+            raise ConfigError(f"--confidence {self.confidence}: give a number of at least 0.5 and below 1")
         if self.rounds < 2:
-            raise ConfigError(f"ranking option rounds must be at least 2: {self.rounds}")
+            raise ConfigError(f"rounds {self.rounds}: give at least 2")
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):

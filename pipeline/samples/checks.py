@@ -1,6 +1,5 @@
 """What a table of samples must be: the columns, the ids, the texts, and no id for two things."""
 
-import difflib
 import io
 from collections.abc import Iterator
 
@@ -12,6 +11,7 @@ import pyarrow.parquet as pq
 
 from pipeline.errors import ConfigError
 from pipeline.samples.content import Column, lengths
+from pipeline.wording import nearest
 
 COLUMNS = ("id", "text", "group", "contestant", "context", "criterion")
 NAMES = ("id", "group", "contestant")  # columns where a whole number is taken as its decimal text
@@ -49,9 +49,8 @@ def _shaped(table: pa.Table, source: str) -> pa.Table:
 
 
 def _missing_column(source: str, name: str, found: list[str]) -> str:
-    by_case = {each.strip().lower(): each for each in found if each not in COLUMNS}
-    near = difflib.get_close_matches(name, by_case, n=1, cutoff=0.5)
-    hint = f"; did you mean {by_case[near[0]]!r} to be it?" if near else f"; add a column named {name}"
+    near = nearest(name, (each for each in found if each not in COLUMNS))
+    hint = f"; did you mean {near!r} to be it?" if near else f"; add a column named {name}"
     if len(found) == 1 and (other := next((mark for mark in ";\t|" if mark in found[0]), None)):
         hint = f"; separate the columns by commas, not by {other!r}"
     return f"{source} has no column {name!r}, only {', '.join(repr(each) for each in found[:20])}{hint}"

@@ -43,11 +43,11 @@ Where several line faults are active they hit different lines. `answer.…` faul
 import re
 import threading
 from collections.abc import Mapping
-from difflib import get_close_matches
 
 import msgspec
 
 from pipeline.errors import ConfigError
+from pipeline.wording import remedy
 
 CALLS = ("create", "upload", "poll", "list", "cancel", "download", "delete", "live")
 REFUSALS = ("401", "403", "404", "408", "409", "413", "429", "429_date", "quota", "500", "502", "503", "504")
@@ -112,8 +112,7 @@ def _parse_one(part: str) -> tuple[str, Fault]:
 def checked(name: str, fault: Fault) -> Fault:
     """Return the fault if there is one of that name and its numbers make sense."""
     if name not in NAMES:
-        near = get_close_matches(name, sorted(NAMES), n=1)
-        raise ConfigError(f"there is no fault {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        raise ConfigError(f"there is no fault {name!r}; {remedy(name, sorted(NAMES))}")
     if name in _SHARES and not 0 <= fault.number(1) <= 1:
         raise ConfigError(f"fault {name!r} takes a share between 0 and 1, not {fault.value}")
     return fault

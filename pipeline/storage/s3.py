@@ -63,7 +63,8 @@ class S3Store:
             done = [self._put_part(key, upload, number, part) for number, part in enumerate(parts, 1)]
             self._complete(key, upload, done, mark)
         except BaseException:
-            with contextlib.suppress(Exception):  # what ended the upload is the error; the rest waits for `clean`
+            # What ended the upload is the error; what is left of it waits for `pairlog store usage --clean`.
+            with contextlib.suppress(Exception):
                 self._client.send("abort_multipart_upload", **upload)
             raise
 

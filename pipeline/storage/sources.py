@@ -20,11 +20,11 @@ from fsspec.spec import AbstractFileSystem
 
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.samples import Samples
+from pipeline.settings import is_loopback
 from pipeline.storage.source_formats import Budget, decoded, read_csv, read_jsonl, read_parquet, same_columns
 
 MOST_BYTES = 4 * 2**30
 _MOST_TEXT_BYTES = 2**20
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _PORT = re.compile(r"[^:]*(?::[0-9]*)?")
 _KNOWN = ".csv, .jsonl, .ndjson, .parquet, or a folder of .txt or .parquet files"
 
@@ -115,7 +115,7 @@ def _place(full: str) -> _Place:
         raise ConfigError(f"{name} holds credentials; take them out and set them in the environment")
     if "::" in full:
         raise ConfigError(f"{name} is a chain of addresses; give one plain address")
-    if full.startswith("http://") and urlsplit(full).hostname not in _LOOPBACK:
+    if full.startswith("http://") and not is_loopback(urlsplit(full).hostname or ""):
         raise ConfigError(f"{name} would be read without encryption; use https")
     files, path = fsspec.url_to_fs(full, skip_instance_cache=True, use_listings_cache=False)
     return _Place(files=files, path=path, shown=name)

@@ -3,6 +3,7 @@
 import contextlib
 import io
 from collections.abc import Iterable, Iterator
+from importlib.metadata import version
 from typing import Any
 
 import pyarrow as pa
@@ -15,13 +16,14 @@ _ROWS_A_GROUP = 65_536
 _BYTES_A_GROUP = 16 * 2**20  # four times that made a batch of 200 MB take 536 MiB instead of 446
 _DISTINCT = frozenset({"request_id", "pair_id"})
 _LONG = frozenset({"content", "thoughts"})
-_METADATA = {"pairlog.schema": "1", "pairlog.producer": "pairlog"}
+_SCHEMA = "1"
 
 
 def parquet_bytes(schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, metadata: dict[str, str]) -> bytes:
     """Return the batches as one Parquet file, in row groups of bounded size."""
     sink = io.BytesIO()
-    marked = schema.with_metadata({**_METADATA, **metadata})
+    written = {"pairlog.schema": _SCHEMA, "pairlog.producer": f"pairlog {version('pairlog')}"}
+    marked = schema.with_metadata({**written, **metadata})
     with pq.ParquetWriter(sink, marked, **writing(schema)) as writer:
         for group in _groups(batches):
             writer.write_table(pa.Table.from_batches(group).replace_schema_metadata(marked.metadata))

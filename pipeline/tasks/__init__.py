@@ -16,8 +16,8 @@ from pipeline.domain import Answer, Measure, RunConfig
 from pipeline.errors import ConfigError
 from pipeline.experiment import TaskKeys
 from pipeline.tasks.answers import Unparsed
-from pipeline.tasks.nearest import remedy
 from pipeline.tasks.templates import CompiledTemplate, Slot
+from pipeline.wording import remedy
 
 Subject = Literal["pair", "sample", "prompt", "turn"]
 

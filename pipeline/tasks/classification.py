@@ -14,7 +14,7 @@ from msgspec import Meta
 from pipeline.domain import Answer, Measure, RunConfig
 from pipeline.tasks.answers import Unparsed
 from pipeline.tasks.columns import CONTESTANT, GROUP, about_samples
-from pipeline.tasks.fields import instruction, object_schema, read_fields, words
+from pipeline.tasks.fields import columns_of, instruction, object_schema, read_fields, words
 from pipeline.tasks.options import options_of
 from pipeline.tasks.templates import SORTED, CompiledTemplate, split_template
 from pipeline.tasks.wording import ONE_TEXT
@@ -107,4 +107,4 @@ def read(content: str | None, config: RunConfig, labels: Mapping[str, str]) -> L
 
 def columns(values: Sequence[Label | None]) -> Mapping[str, list[object]]:
     """Return the columns that hold the labels, empty where there is none."""
-    return {name: [None if value is None else getattr(value, name) for value in values] for name in _FIELDS}
+    return columns_of(values, _FIELDS)

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pipeline.domain import Answer, Measure, RunConfig
 from pipeline.tasks.answers import Unparsed
 from pipeline.tasks.columns import CONTESTANT, CRITERION, GROUP, about_samples
-from pipeline.tasks.fields import decimal, instruction, object_schema, read_fields, truth, words
+from pipeline.tasks.fields import columns_of, decimal, instruction, object_schema, read_fields, truth, words
 from pipeline.tasks.templates import JUDGED, CompiledTemplate, split_template
 from pipeline.tasks.wording import ONE_TEXT
 
@@ -100,4 +100,4 @@ def read(content: str | None, config: RunConfig) -> Verdict | Unparsed:
 
 def columns(values: Sequence[Verdict | None]) -> Mapping[str, list[object]]:
     """Return the columns that hold the verdicts, empty where there is none."""
-    return {name: [None if value is None else getattr(value, name) for value in values] for name in _FIELDS}
+    return columns_of(values, _FIELDS)

@@ -72,6 +72,11 @@ def words(value: object) -> str | None:
     return value.strip().encode(errors="replace").decode() or None if isinstance(value, str) else None
 
 
+def columns_of(values: Sequence[object | None], names: Sequence[str]) -> dict[str, list[object]]:
+    """Return the columns that hold these fields of what was read, empty where nothing was."""
+    return {name: [None if value is None else getattr(value, name) for value in values] for name in names}
+
+
 def _tagged(content: str, name: str) -> list[str]:
     """Return what stands between a field's tags, whatever the letter case of the tags."""
     prefix, suffix = f"<{name}>".casefold(), f"</{name}>".casefold()

@@ -10,7 +10,7 @@ from msgspec import Meta
 from pipeline.domain import Answer, Measure, RunConfig
 from pipeline.tasks.answers import Unparsed
 from pipeline.tasks.columns import CONTESTANT, CRITERION, GROUP, about_samples
-from pipeline.tasks.fields import decimal, instruction, object_schema, read_fields, words
+from pipeline.tasks.fields import columns_of, decimal, instruction, object_schema, read_fields, words
 from pipeline.tasks.options import options_of
 from pipeline.tasks.templates import JUDGED, CompiledTemplate, split_template
 from pipeline.tasks.wording import ONE_TEXT
@@ -134,4 +134,4 @@ def read(content: str | None, config: RunConfig, scale: Scale) -> Grade | Unpars
 
 def columns(values: Sequence[Grade | None]) -> Mapping[str, list[object]]:
     """Return the columns that hold the grades, empty where there is none."""
-    return {name: [None if value is None else getattr(value, name) for value in values] for name in _FIELDS}
+    return columns_of(values, _FIELDS)

@@ -14,6 +14,7 @@ from msgspec import Meta
 from pipeline.domain import Answer, Measure, Outcome, RunConfig, Tags
 from pipeline.tasks.answers import Unparsed, read_json, tag_reader
 from pipeline.tasks.columns import HEAD, OUTPUT, REPEAT, STATUS
+from pipeline.tasks.fields import object_schema
 from pipeline.tasks.options import options_of
 from pipeline.tasks.templates import PAIR, CompiledTemplate, compile_template
 from pipeline.tasks.wording import WORDING
@@ -71,12 +72,7 @@ def json_schema(config: RunConfig) -> dict[str, object] | None:
 def schema_of(*, ties: bool, abstain: bool = False) -> dict[str, object]:
     """Return the JSON Schema of an answer, in the subset that every provider's structured output takes."""
     choices = ["first", "second", *(["tie"] if ties else []), *(["n/a"] if abstain else [])]
-    return {
-        "type": "object",
-        "properties": {"better": {"type": "string", "enum": choices}},
-        "required": ["better"],
-        "additionalProperties": False,
-    }
+    return object_schema({"better": {"type": "string", "enum": choices}})
 
 
 def reader(config: RunConfig) -> Callable[[str | None], Outcome | Unparsed]:

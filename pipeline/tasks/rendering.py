@@ -1,4 +1,4 @@
-"""Request lines by joining bytes: each sample is escaped once, each template split once (design §7).
+"""Request lines by joining bytes: each sample is escaped once, each template split once.
 
 A line is the provider's frame around the template's words around one or two samples. What a sample contains, be it a
 placeholder, a tag or JSON, stays text: nothing is searched or replaced after the split.

@@ -12,8 +12,8 @@ import msgspec
 
 from pipeline.domain import Answer, Tags, Template
 from pipeline.errors import ConfigError
-from pipeline.tasks.nearest import remedy
 from pipeline.tasks.wording import WORDING, instruction
+from pipeline.wording import remedy
 
 Slot = Literal["SAMPLE_1", "SAMPLE_2", "SAMPLE", "TRAIT_NAME", "TRAIT_DESCRIPTION", "CONTEXT"]
 

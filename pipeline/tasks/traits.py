@@ -2,7 +2,7 @@
 
 from pipeline.domain import Criterion
 from pipeline.errors import ConfigError
-from pipeline.tasks.nearest import remedy
+from pipeline.wording import remedy
 
 _OWN = "the criterion stated here"  # the name of a criterion of which only the words are known
 

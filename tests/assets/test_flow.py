@@ -2,7 +2,10 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.assets.dagster_home import Home
+from tests.assets.test_sensors import with_pairs
 from tests.flows.studies import check_against_ledger
 
 
@@ -22,3 +25,13 @@ def test_a_study_goes_from_a_file_to_a_ranking(home: Callable[..., Home]) -> Non
     assert here.green("rankings") == {"essays"}
     assert here.materialize("diagnostics", keys=["essays"]).success
     check_against_ledger(here.worker, here.simulator.ledger)
+
+
+@pytest.mark.parametrize(("samples", "is_known"), [(2, False), (3, True)])
+def test_a_reliability_nobody_knows_is_left_out(home: Callable[..., Home], samples: int, is_known: bool) -> None:
+    here = with_pairs(home(samples=samples))
+    assert here.materialize("submitted_batches", keys=here.segments()).success
+    assert here.materialize("provider_outputs", "comparisons", keys=here.segments()).success
+    ranked = here.materialize("rankings", keys=["essays"])
+    (shown,) = [event.materialization.metadata for event in ranked.get_asset_materialization_events()]
+    assert ("reliability" in shown) == is_known

@@ -1,9 +1,11 @@
 """`rank` and `report` as a person calls them: words and an exit code, whatever they are given."""
 
+import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
 
+import fsspec
 import pyarrow.parquet as pq
 import pytest
 
@@ -44,10 +46,11 @@ def test_what_cannot_be_answered_is_said_in_words_and_exits_with_1(pairlog: Pair
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (["--regularisation", "nan"], "regularisation must be a number of at least 0"),
-        (["--confidence", "nan"], "confidence must lie between 0.5 and 1"),
+        (["--regularisation", "nan"], "--regularisation nan: give a number of at least 0"),
+        (["--confidence", "nan"], "--confidence nan: give a number of at least 0.5 and below 1"),
         (["--length"], "--length needs the texts"),
         (["--per", "template"], "there is only one template in pairs"),
+        (["--interval", "bootstrap"], "No such option: --interval"),
         (["essays"], "say what to rank: an EXPERIMENT, or --from FILE.csv"),
     ],
 )
@@ -110,6 +113,47 @@ def test_a_study_is_provisional_until_every_request_has_ended(
     assert "provisional" not in called.err
     assert pairlog("report", "essays", "--out", tmp_path / "page.html").code == 0
     assert "<b>Provisional.</b>" not in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("how", ["sandwich", "bootstrap"])
+@pytest.mark.parametrize("command", ["rank", "report"])
+def test_intervals_are_made_as_asked(pairlog: Pairlog, tmp_path, command, how):
+    called = pairlog(command, "--from", a_file(tmp_path, SMALL), "--intervals", how)
+    assert called.code == 0, called.err
+
+
+def test_rankings_and_reports_are_written_where_a_url_says(pairlog: Pairlog, tmp_path):
+    file, memory = a_file(tmp_path, SMALL), fsspec.filesystem("memory")
+    for kind in ("parquet", "csv", "json"):
+        assert pairlog("rank", "--from", file, "--out", f"memory://answers/ranking.{kind}").code == 0
+    assert pairlog("report", "--from", file, "--out", "memory://answers/report.html").code == 0
+    with memory.open("answers/ranking.parquet") as opened:
+        ranks = pq.read_table(opened)["rank"].to_pylist()
+    assert [row["rank"] for row in json.loads(memory.cat("answers/ranking.json"))["contestants"]] == ranks
+    assert len(memory.cat("answers/ranking.csv").splitlines()) == len(ranks) + 1
+    assert memory.cat("answers/report.html").startswith(b"<!doctype html>")
+
+
+def test_names_that_a_spreadsheet_would_compute_are_neutralised(pairlog: Pairlog, tmp_path):
+    file = a_file(tmp_path, [row.replace("a", "=cmd()").replace("b", "@b") for row in SMALL])
+    assert pairlog("rank", "--from", file, "--out", tmp_path / "new" / "ranking.csv").code == 0
+    with (tmp_path / "new" / "ranking.csv").open(newline="", encoding="utf-8") as opened:
+        assert {row["contestant"] for row in csv.DictReader(opened)} == {"'=cmd()", "'@b", "c"}
+
+
+@pytest.mark.parametrize("command", ["rank", "report"])
+@pytest.mark.parametrize(
+    ("out", "words"),
+    [
+        ("pairs.csv/x.json", "cannot be written (File exists); name a file in a folder that you may write to"),
+        ("nowhere://x/y.json", "nothing can be written there; use a path, s3:// or gs://"),
+        ("http://127.0.0.1:9/y.json", "nothing can be written there; use a path, s3:// or gs://"),
+    ],
+)
+def test_a_place_where_nothing_can_be_written_is_refused_with_a_remedy(pairlog: Pairlog, tmp_path, command, out, words):
+    called = pairlog(command, "--from", a_file(tmp_path, SMALL), "--out", out)
+    assert called.code == 2
+    assert f"--out {out}: {words}" in called.err
 
 
 def test_a_sample_that_no_pair_names_is_missed(

@@ -3,6 +3,7 @@
 import csv
 import json
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -72,6 +73,16 @@ def test_a_study_from_plan_to_results(
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_bytes().splitlines()]
     assert [line["request_id"] for line in lines] == table.column("request_id").to_pylist()
     assert pairlog("audit").code == 0
+
+
+def test_published_rows_say_their_schema_and_who_wrote_them(
+    pairlog: Callable[..., Called], simulator: Simulator, experiment_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    assert pairlog("run", experiment_file(), "--interval", "0").code == 0
+    (published,) = (tmp_path / ".pairlog/comparisons").rglob("*.parquet")
+    said = pq.read_metadata(published).metadata
+    assert said[b"pairlog.schema"] == b"1"
+    assert said[b"pairlog.producer"] == f"pairlog {version('pairlog')}".encode()
 
 
 def test_rows_of_a_version_that_knew_fewer_columns_are_read_without_them(
@@ -290,12 +301,17 @@ def test_resuming_without_the_key_is_refused_before_any_write(
 def test_doctor_names_keys_but_never_their_values(
     pairlog: Callable[..., Called], simulator: Simulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     good = pairlog("doctor")
     assert good.code == 0
     assert "refuses a second create" in good.err
-    assert "canary" not in good.err + good.out
+    assert "OPENAI_API_KEY is set; reached: " in good.err
+    assert "ANTHROPIC_API_KEY is not set" in good.err
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    assert pairlog("doctor").code == 1
+    broken = pairlog("doctor")
+    assert broken.code == 1
+    assert "doctor: openai: OPENAI_API_KEY is set; " in broken.err
+    assert "canary" not in good.err + good.out + broken.err + broken.out
 
 
 def test_no_key_is_stored_logged_or_printed_anywhere(

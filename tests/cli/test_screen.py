@@ -1,6 +1,8 @@
 """What a person sees at a terminal of 80 columns."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,6 +31,19 @@ def test_help_lists_every_command_in_the_order_of_use_and_cuts_no_line_off(pairl
     assert called.code == 0
     assert [line.split()[0] for line in lines] == list(IN_ORDER_OF_USE)
     assert [line for line in lines if line.endswith("...")] == []
+
+
+def test_help_waits_for_no_heavy_import() -> None:
+    loaded = "import sys, pipeline.cli; pipeline.cli.run(['--help']); print(*sys.modules, file=sys.stderr)"
+    called = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
+    heavy = {"dagster", "pandas", "scipy", "starlette", "uvicorn"}
+    assert "pipeline.cli.app" in called.stderr.split()
+    assert heavy & set(called.stderr.split()) == set()
+
+
+@pytest.mark.parametrize("command", ["resume", "status", "audit"])
+def test_names_that_may_be_left_out_are_in_one_pair_of_brackets(pairlog: Pairlog, command: str) -> None:
+    assert f" {command} [OPTIONS] [EXPERIMENT]...\n" in pairlog(command, "--help").out
 
 
 @pytest.mark.parametrize("command", [["plan"], ["store", "usage"], ["import", "speceval"]])

@@ -24,7 +24,6 @@ from trials import (
     GOLDEN,
     LIVE,
     SCHEMA,
-    SIMULATED,
     Trial,
     a_judge,
     a_prompt,
@@ -159,7 +158,7 @@ def test_a_missing_key_is_named(name: str, clock: FixedClock) -> None:
         module.build(Settings({}), clock, transport=None)
 
 
-@pytest.mark.parametrize("name", SIMULATED)
+@pytest.mark.parametrize("name", BATCH)
 def test_a_batch_comes_back_whole(name: str, tried: Callable[..., Trial]) -> None:
     trial = tried(name)
     submission = a_submission(name, requests=7)
@@ -174,7 +173,7 @@ def test_a_batch_comes_back_whole(name: str, tried: Callable[..., Trial]) -> Non
     assert len(trial.simulator.ledger.creates) == 1
 
 
-@pytest.mark.parametrize("name", [name for name in SIMULATED if ADAPTERS[name].structured])
+@pytest.mark.parametrize("name", [name for name in BATCH if ADAPTERS[name].structured])
 def test_structured_answers_come_back_as_json(name: str, tried: Callable[..., Trial]) -> None:
     trial = tried(name)
     batch = trial.ended(trial.submit(a_submission(name, judge=a_judge(name, answer="json"))))
@@ -183,7 +182,7 @@ def test_structured_answers_come_back_as_json(name: str, tried: Callable[..., Tr
     assert len(answers) == 5
 
 
-@pytest.mark.parametrize("name", SIMULATED)
+@pytest.mark.parametrize("name", BATCH)
 def test_tokens_are_what_was_billed_whatever_the_wire_calls_them(name: str, tried: Callable[..., Trial]) -> None:
     trial = tried(name)
     batch = trial.ended(trial.submit(a_submission(name)))
@@ -220,7 +219,7 @@ def test_a_batch_is_found_among_many(name: str, tried: Callable[..., Trial]) -> 
         assert [batch.remote_id for batch in trial.provider.find(key, since=datetime.now(UTC))] == [remote_id]
 
 
-@pytest.mark.parametrize("name", SIMULATED)
+@pytest.mark.parametrize("name", BATCH)
 def test_a_failed_create_says_what_may_have_happened(name: str, tried: Callable[..., Trial]) -> None:
     trial = tried(name)
     for number, (effect, error) in enumerate(FAILED_CREATES.items()):
@@ -234,7 +233,7 @@ def test_a_failed_create_says_what_may_have_happened(name: str, tried: Callable[
         assert CANARY not in f"{raised.value} {raised.value!r} {raised.value.__cause__!r}"
 
 
-@pytest.mark.parametrize("name", SIMULATED)
+@pytest.mark.parametrize("name", BATCH)
 def test_statuses_move_on_until_the_end(name: str, tried: Callable[..., Trial]) -> None:
     trial = tried(name, walk=True)
     remote_id = trial.submit(a_submission(name))
@@ -248,7 +247,7 @@ def test_statuses_move_on_until_the_end(name: str, tried: Callable[..., Trial]) 
     assert seen[-1].parts
 
 
-@pytest.mark.parametrize("name", SIMULATED)
+@pytest.mark.parametrize("name", BATCH)
 def test_answers_and_errors_of_a_finished_batch_are_both_fetched(name: str, tried: Callable[..., Trial]) -> None:
     trial = tried(name, faults="line.400=0.3,line.500=0.3")
     outputs = trial.outputs(trial.ended(trial.submit(a_submission(name, requests=10))))
@@ -258,7 +257,7 @@ def test_answers_and_errors_of_a_finished_batch_are_both_fetched(name: str, trie
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [name for name in SIMULATED if ADAPTERS[name].expires])
+@pytest.mark.parametrize("name", [name for name in BATCH if ADAPTERS[name].expires])
 def test_an_expired_batch_keeps_what_it_answered(name: str, tried: Callable[..., Trial]) -> None:
     trial = tried(name, faults="expire.share=0.5")
     batch = trial.ended(trial.submit(a_submission(name, requests=10)))
@@ -269,7 +268,7 @@ def test_an_expired_batch_keeps_what_it_answered(name: str, tried: Callable[...,
     assert all(output.status == "expired" and output.again for output in outputs.values() if output not in answered)
 
 
-@pytest.mark.parametrize("name", SIMULATED)
+@pytest.mark.parametrize("name", BATCH)
 def test_a_cancelled_batch_keeps_what_it_answered(name: str, tried: Callable[..., Trial]) -> None:
     trial = tried(name, walk=True, faults="cancel.share=0.5")
     remote_id = trial.submit(a_submission(name, requests=10))
@@ -281,7 +280,7 @@ def test_a_cancelled_batch_keeps_what_it_answered(name: str, tried: Callable[...
     assert len(answered) == trial.simulator.ledger.totals.requests == 5
 
 
-@pytest.mark.parametrize("name", SIMULATED)
+@pytest.mark.parametrize("name", BATCH)
 def test_cancelling_what_has_ended_is_no_error(name: str, tried: Callable[..., Trial]) -> None:
     trial = tried(name)
     remote_id = trial.submit(a_submission(name))
@@ -289,7 +288,7 @@ def test_cancelling_what_has_ended_is_no_error(name: str, tried: Callable[..., T
     trial.provider.cancel(remote_id)
 
 
-@pytest.mark.parametrize("name", SIMULATED)
+@pytest.mark.parametrize("name", BATCH)
 def test_refused_and_cut_answers_are_told_apart(name: str, tried: Callable[..., Trial]) -> None:
     trial = tried(name)
     for number, (twist, status) in enumerate((("refusal", "refused"), ("filter", "refused"), ("length", "truncated"))):
@@ -300,7 +299,7 @@ def test_refused_and_cut_answers_are_told_apart(name: str, tried: Callable[..., 
         assert all(output.reason for output in outputs.values()), twist
 
 
-@pytest.mark.parametrize("name", SIMULATED)
+@pytest.mark.parametrize("name", BATCH)
 def test_a_reading_call_is_repeated_while_nothing_happened(name: str, tried: Callable[..., Trial]) -> None:
     trial = tried(name)
     remote_id = trial.submit(a_submission(name))
@@ -310,7 +309,7 @@ def test_a_reading_call_is_repeated_while_nothing_happened(name: str, tried: Cal
     assert trial.clock.monotonic() > before
 
 
-@pytest.mark.parametrize("name", [name for name in SIMULATED if ADAPTERS[name].streams])
+@pytest.mark.parametrize("name", [name for name in BATCH if ADAPTERS[name].streams])
 def test_a_download_that_breaks_off_is_told(name: str, tried: Callable[..., Trial]) -> None:
     trial = tried(name)
     batch = trial.ended(trial.submit(a_submission(name)))
@@ -320,7 +319,7 @@ def test_a_download_that_breaks_off_is_told(name: str, tried: Callable[..., Tria
     assert len(trial.fetched(batch)) == 5
 
 
-@pytest.mark.parametrize("name", SIMULATED)
+@pytest.mark.parametrize("name", BATCH)
 def test_an_unknown_batch_is_refused(name: str, tried: Callable[..., Trial]) -> None:
     trial = tried(name)
     remote_id = trial.submit(a_submission(name))
@@ -328,7 +327,7 @@ def test_an_unknown_batch_is_refused(name: str, tried: Callable[..., Trial]) -> 
         trial.provider.status(remote_id[:-4] + "0000")
 
 
-@pytest.mark.parametrize("name", [name for name in SIMULATED if ADAPTERS[name].uploads])
+@pytest.mark.parametrize("name", [name for name in BATCH if ADAPTERS[name].uploads])
 def test_an_input_is_discarded_and_may_be_gone_already(name: str, tried: Callable[..., Trial]) -> None:
     trial = tried(name)
     file_id = trial.provider.upload(a_submission(name))
@@ -338,28 +337,28 @@ def test_an_input_is_discarded_and_may_be_gone_already(name: str, tried: Callabl
     assert [file.action for file in trial.simulator.ledger.files if file.action == "deleted"] == ["deleted"]
 
 
-@pytest.mark.parametrize("name", [name for name in SIMULATED if not ADAPTERS[name].uploads])
+@pytest.mark.parametrize("name", [name for name in BATCH if not ADAPTERS[name].uploads])
 def test_where_create_takes_the_lines_nothing_is_uploaded(name: str, tried: Callable[..., Trial]) -> None:
     trial = tried(name)
     assert trial.provider.upload(a_submission(name)) is None
     assert trial.simulator.ledger.files == []
 
 
-@pytest.mark.parametrize("name", SIMULATED)
+@pytest.mark.parametrize("name", BATCH)
 def test_an_upload_is_repeated_from_its_start(name: str, tried: Callable[..., Trial]) -> None:
     trial = tried(name, faults="upload.503=1,upload.reset=1")
     batch = trial.ended(trial.submit(a_submission(name)))
     assert len(trial.outputs(batch)) == 5
 
 
-@pytest.mark.parametrize("name", SIMULATED)
+@pytest.mark.parametrize("name", BATCH)
 def test_a_free_call_shows_that_all_is_well(name: str, tried: Callable[..., Trial]) -> None:
     trial = tried(name)
     assert trial.provider.check()
     assert trial.simulator.ledger.totals.requests == 0
 
 
-@pytest.mark.parametrize("name", [name for name in SIMULATED if CANARY in ADAPTERS[name].offline.values()])
+@pytest.mark.parametrize("name", [name for name in BATCH if CANARY in ADAPTERS[name].offline.values()])
 def test_a_wrong_key_is_an_account_fault(name: str, tried: Callable[..., Trial]) -> None:
     trial = tried(name, api_keys=("another-key",))
     with pytest.raises(AccountError) as raised:
@@ -367,7 +366,7 @@ def test_a_wrong_key_is_an_account_fault(name: str, tried: Callable[..., Trial])
     assert CANARY not in str(raised.value)
 
 
-@pytest.mark.parametrize("name", SIMULATED)
+@pytest.mark.parametrize("name", BATCH)
 def test_no_key_shows_in_what_a_provider_prints(name: str, tried: Callable[..., Trial]) -> None:
     trial = tried(name)
     shown = f"{trial.provider!r} {trial.provider} {trial.provider.account} {vars(trial.provider)}"
@@ -376,7 +375,7 @@ def test_no_key_shows_in_what_a_provider_prints(name: str, tried: Callable[..., 
         assert CANARY not in repr(trial.module.live_call(Settings(trial.environment), a_judge(name)))
 
 
-@pytest.mark.parametrize("name", [name for name in LIVE if ADAPTERS[name].environment is not None])
+@pytest.mark.parametrize("name", LIVE)
 def test_a_live_call_is_answered_like_a_batch_line(name: str, tried: Callable[..., Trial]) -> None:
     trial = tried(name)
     judge = a_judge(name, mode="live")

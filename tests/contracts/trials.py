@@ -4,17 +4,17 @@ import contextlib
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
 
 from pipeline import providers
 from pipeline.clock import FixedClock, SystemClock
 from pipeline.domain import Frame, Judge, Output
-from pipeline.providers import Provider, ProviderModule, RemoteBatch, Submission
+from pipeline.providers import ProbableProvider, Provider, ProviderModule, RemoteBatch, Submission
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, SimulatorSettings, parse_faults
 
@@ -36,7 +36,7 @@ class Adapter(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str
     offline: Mapping[str, str]
-    environment: Callable[[Simulator], Mapping[str, str]] | None = None
+    environment: Callable[[Simulator], Mapping[str, str]]
     structured: bool = True
     expires: bool = True
     uploads: bool = True
@@ -90,7 +90,7 @@ ADAPTERS: dict[str, Adapter] = {
             "PAIRLOG_BEDROCK_BUCKET": "s3://meadow/trial",
             "PAIRLOG_BEDROCK_ROLE": "arn:aws:iam::123456789012:role/meadow",
         },
-        environment=_aws if find_spec("boto3") else None,
+        environment=_aws,
         structured=False,
     ),
     "compatible": Adapter(
@@ -129,8 +129,17 @@ ADAPTERS: dict[str, Adapter] = {
 NAMES = [name for name in providers.names() if name in ADAPTERS]
 BATCH = [name for name in NAMES if "batch" in providers.module(name).MODES]
 LIVE = [name for name in NAMES if "live" in providers.module(name).MODES]
-SIMULATED = [name for name in BATCH if ADAPTERS[name].environment is not None]
-EXACT = [name for name in SIMULATED if getattr(providers.module(name), "PROOF", "exact") == "exact"]
+
+
+def _is_exact(name: str) -> bool:
+    """Whether the provider shows our key, so that an uncertain create is found for certain."""
+    transport = httpx.MockTransport(lambda _: httpx.Response(500))
+    settings, clock = Settings(ADAPTERS[name].offline), FixedClock(datetime(2026, 11, 16, tzinfo=UTC))
+    with contextlib.closing(providers.module(name).build(settings, clock, transport=transport)) as provider:
+        return not isinstance(provider, ProbableProvider)
+
+
+EXACT = [name for name in BATCH if _is_exact(name)]
 
 
 def golden(kind: str) -> list[Any]:
@@ -194,7 +203,6 @@ class Trial:
         settings = SimulatorSettings(faults=parse_faults(faults), **fields)
         self.simulator = self.stack.enter_context(Simulator(settings, SystemClock()))
         adapter = ADAPTERS[name]
-        assert adapter.environment is not None
         self.environment = {**adapter.offline, **adapter.environment(self.simulator)}
         self.clock = clock or FixedClock(datetime.now(UTC))
         if "batch" in self.module.MODES:

@@ -1,8 +1,8 @@
-"""Numbers in sentences."""
+"""Numbers and names in sentences."""
 
 import pytest
 
-from pipeline.wording import counted
+from pipeline.wording import counted, remedy
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,18 @@ from pipeline.wording import counted
 )
 def test_a_noun_agrees_with_its_number(number: int, words: list[str], said: str) -> None:
     assert counted(number, *words) == said
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("opnai", "did you mean openai?"),
+        (" OpenAI ", "did you mean openai?"),
+        ("xyz", "known are openai, Gemini"),
+        ("", "known are openai, Gemini"),
+        ("GEMINI", "did you mean Gemini?"),
+        ("a" * 1_000_000, "known are openai, Gemini"),
+    ],
+)
+def test_a_name_nobody_knows_is_answered_with_the_nearest_or_with_all(name: str, said: str) -> None:
+    assert remedy(name, ["openai", "Gemini"]) == said

@@ -27,7 +27,6 @@ def a_worker(store: LocalStore, simulator: Simulator, *names: str) -> Worker:
     environment = dict(PACE)
     for name in names:
         adapter = ADAPTERS[name]
-        assert adapter.environment is not None
         environment |= {**adapter.offline, **adapter.environment(simulator)}
     return Worker(store, clock=SystemClock(), settings=Settings(environment))
 

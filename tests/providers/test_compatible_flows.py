@@ -1,7 +1,6 @@
 """Whole studies at each of these providers, on a simulator that loses answers and fails lines: complete, paid once."""
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,6 @@ MODELS = {
     "together": "openai/gpt-oss-120b",
     "xai": "grok-4.3",
 }
-NAMES = [name for name in MODELS if name != "bedrock" or find_spec("boto3")]
 
 
 def environment(simulator: Simulator) -> dict[str, str]:
@@ -45,7 +43,7 @@ def environment(simulator: Simulator) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize(
     "faults",
     [

@@ -142,6 +142,7 @@ def test_the_host_follows_the_place(location: str, host: str) -> None:
         ({"GOOGLE_CLOUD_PROJECT": "a/../b"}, "GOOGLE_CLOUD_PROJECT"),
         ({"GOOGLE_CLOUD_LOCATION": "evil.example/"}, "GOOGLE_CLOUD_LOCATION"),
         ({"PAIRLOG_VERTEX_BUCKET": ""}, "PAIRLOG_VERTEX_BUCKET is not set"),
+        ({"PAIRLOG_VERTEX_BUCKET": "", "PAIRLOG_STORE": "gcs://quarry"}, "PAIRLOG_VERTEX_BUCKET is not set"),
         ({"PAIRLOG_VERTEX_BUCKET": "s3://meadow"}, "gs://bucket/prefix"),
         ({"STORAGE_EMULATOR_HOST": "http://storage.example"}, "plain http"),
     ],

@@ -71,6 +71,19 @@ def test_both_orders_are_compared_pair_by_pair_and_judge_by_judge():
     assert (one.first_wins, one.second_wins, one.ties) == (5, 3, 1)
 
 
+def test_what_the_place_alone_decided_is_a_net_share_of_the_pairs_in_both_orders():
+    rows = [
+        ("a", "b", "first"), ("b", "a", "second"),  # keeps a
+        ("a", "c", "first"), ("c", "a", "first"),
+        ("b", "c", "first"), ("c", "b", "first"),
+        ("a", "d", "second"), ("d", "a", "second"),
+    ]  # fmt: skip
+    judge, *_ = diagnose(a_table([*rows, ("a", "e", "first"), ("e", "a", "first")])).judges
+    assert judge.swayed == 2 / 5
+    judge, *_ = diagnose(a_table([("a", "b", "first"), ("b", "c", "first")])).judges
+    assert judge.swayed is None
+
+
 def test_repeats_vote_before_orders_are_compared():
     rows = [("a", "b", "first"), ("a", "b", "first"), ("a", "b", "second"), ("b", "a", "second")]
     found = diagnose(a_table(rows)).judges[0]

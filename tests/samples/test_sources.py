@@ -293,6 +293,8 @@ def test_b15_parts_with_other_columns_are_refused_with_the_difference(
         ("a\x00.csv", "a\\x00.csv' could not be read (ValueError)"),
         ("zip://a.csv::s3://bucket/b.zip", "is a chain of addresses"),
         ("http://example.com/a.csv", "would be read without encryption; use https"),
+        ("http:///a.csv", "would be read without encryption; use https"),
+        ("http://127.0.0.2:9/a.csv", "http://127.0.0.2:9/a.csv does not exist or cannot be reached"),
         ("memory://gone/a.csv", "memory://gone/a.csv does not exist or cannot be reached; check the address"),
     ],
 )

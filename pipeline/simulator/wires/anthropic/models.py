@@ -1,6 +1,6 @@
 """What Claude's models accept: how each family thinks, and which sampling parameters it takes.
 
-After `providers.md` 3.8; models that are not listed there accept everything.
+As its documentation says of each; models that are not listed here accept everything.
 """
 
 import re

@@ -1,6 +1,6 @@
 """What OpenAI's models accept: which reasoning levels each knows, and which parameters go with them.
 
-After `providers.md` 2.8; models that are not listed there accept everything.
+As its documentation says of each; models that are not listed here accept everything.
 """
 
 import re
