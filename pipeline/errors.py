@@ -2,6 +2,7 @@
 
 PipelineError
     ConfigError             fix the file, the call or the settings; never retried
+    UnrankableError         the rows give no ranking: wait for more of them, or ask for something else
     StoreError
         ConflictError       someone wrote first: read again, decide again
         LeaseLostError      another worker has taken over: leave it to that one
@@ -21,6 +22,10 @@ class PipelineError(Exception):
 
 class ConfigError(PipelineError):
     """The file, the call or the settings are wrong; nothing was written or sent."""
+
+
+class UnrankableError(PipelineError):
+    """There is no ranking, for the reason that the text gives."""
 
 
 class StoreError(PipelineError):

@@ -61,6 +61,8 @@ def test_a_planted_sin_fails_the_build(checkout: Path, file: str, line: str) -> 
     [
         ("pipeline/state.py", "import dagster", "The library knows no Dagster BROKEN"),
         ("pipeline/state.py", "import pipeline.operations.worker", "Imports point down BROKEN"),
+        ("pipeline/operations/results.py", "import pipeline.notebook", "Imports point down BROKEN"),
+        ("pipeline/cli/reading.py", "import pipeline.notebook", "Imports point down BROKEN"),
         ("pipeline/tasks/pairwise.py", "import httpx", "The core does no input or output BROKEN"),
         ("pipeline/simulator/judge.py", "import pipeline.providers", "The simulator is an independent oracle BROKEN"),
     ],

@@ -59,7 +59,7 @@ def rank(
     from pipeline.ranking import RankingOptions
 
     options = RankingOptions(
-        by=by, method=method, ties=ties, position=position, interval=intervals, cluster=cluster,
+        by=by, method=method, ties=ties, position=position, intervals=intervals, cluster=cluster,
         regularisation=regularisation, confidence=confidence, seed=seed,
     )  # fmt: skip
     question = Question(name=name, source=source, store=store, options=options, length=length)
@@ -88,7 +88,7 @@ def report(
     from pipeline.ranking import RankingOptions
 
     options = RankingOptions(
-        by=by, method=method, ties=ties, position=position, interval=intervals, cluster=cluster,
+        by=by, method=method, ties=ties, position=position, intervals=intervals, cluster=cluster,
         regularisation=regularisation, confidence=confidence, seed=seed,
     )  # fmt: skip
     question = Question(name=name, source=source, store=store, options=options, length=length)

@@ -9,8 +9,8 @@ from typer.core import TyperGroup
 
 from pipeline.cli.screen import show
 from pipeline.clock import SystemClock
-from pipeline.errors import ConfigError
 from pipeline.ids import ExperimentName
+from pipeline.operations.reporting import experiments_named
 from pipeline.operations.worker import Worker
 from pipeline.settings import from_environment
 from pipeline.storage import open_store
@@ -94,12 +94,7 @@ def named(worker: Worker) -> str:
 
 def chosen(worker: Worker, names: list[str] | None) -> list[ExperimentName]:
     """Return the experiments that were named, or all; raises ConfigError for one that is not there."""
-    known = worker.experiment_names()
-    for name in names or []:
-        if name not in known:
-            there = f"it holds {', '.join(known)}" if known else "it holds none"
-            raise ConfigError(f"there is no experiment {name!r} in {named(worker)}; {there}")
-    return [ExperimentName(name) for name in names] if names else known
+    return experiments_named(worker, names, place=named(worker)) if names else worker.experiment_names()
 
 
 from pipeline.cli import answering, importing, reading, storing, studying, tools  # noqa: E402, F401 - the modules add their commands to the app

@@ -12,10 +12,9 @@ from pipeline.cli.screen import complain, headline, number, place, print_json, r
 from pipeline.domain import Counts
 from pipeline.errors import ConfigError
 from pipeline.operations import answers, summaries
-from pipeline.operations.answers import Answers
+from pipeline.operations.answers import Answers, Ranked
 from pipeline.operations.files import ending, write_bytes, write_table
 from pipeline.ranking import (
-    Part,
     Ranking,
     RankingOptions,
     Unrankable,
@@ -24,7 +23,6 @@ from pipeline.ranking import (
     diagnose,
     panel,
     rank,
-    rankings_table,
     report_html,
     verdict,
 )
@@ -50,16 +48,6 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         if (self.name is None) == (self.source is None):
             raise ConfigError("say what to rank: an EXPERIMENT, or --from FILE.csv")
         return self.name or Path(str(self.source)).stem
-
-
-class Ranked(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """A ranking with the parts that were asked for, and how many requests have ended (none known of a file)."""
-
-    title: str
-    whole: Ranking | Unrankable
-    parts: tuple[Part, ...]
-    table: pa.Table
-    counts: Counts
 
 
 def show_ranking(question: Question, *, per: str | None, as_json: bool, out: str | None) -> int:
@@ -119,25 +107,12 @@ def _keep(page: str, out: str, ranking: Ranking | Unrankable | None) -> int:
 
 
 def _ranked(question: Question, per: str | None) -> Ranked:
-    """Return the ranking, with its parts only where they are asked for."""
-    title, counts = question.title, Counts()
+    title = question.title
     if question.source is not None:
-        found = _of_file(question)
-    else:
-        worker = worker_on(question.store)
-        (experiment,) = chosen(worker, [title])
-        counts = sum(answers.conservation(worker, experiment).values(), Counts())
-        if per is None or not summaries.is_pairwise(worker, experiment):
-            whole = answers.ranking_of(worker, experiment, question.options, length=question.length)
-            table = rankings_table(whole, experiment=title)
-            return Ranked(title=title, whole=whole, parts=(), table=table, counts=counts)
-        found = answers.answers_of(worker, experiment, question.options, length=question.length)
-    parts = tuple(part for part in found.parts if part.dimension == per)
-    together = found.panel if per == "panel" else None
-    if per is not None and not parts and together is None:
-        raise ConfigError(f"--per {per}: there is only one {'judge' if per == 'panel' else per} in {title}")
-    table = rankings_table(found.ranking, parts, panel=together, experiment=title)
-    return Ranked(title=title, whole=found.ranking, parts=parts, table=table, counts=counts)
+        return answers.ranked_per(_of_file(question), per, title=title, counts=Counts())
+    worker = worker_on(question.store)
+    (experiment,) = chosen(worker, [title])
+    return answers.ranked(worker, experiment, question.options, length=question.length, per=per)
 
 
 def _of_file(question: Question) -> Answers:

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.domain import Counts
-from pipeline.errors import ConflictError
+from pipeline.errors import ConfigError, ConflictError
 from pipeline.ids import Digest, ExperimentName, digest_of
 from pipeline.operations.material import load_samples
-from pipeline.operations.results import table_of
+from pipeline.operations.results import table_of, task_of
 from pipeline.operations.worker import Worker
 from pipeline.ranking import (
     Diagnostics,
@@ -43,6 +43,16 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     found: Diagnostics
     parts: tuple[Part, ...]
     panel: Panel | None = None
+
+
+class Ranked(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A ranking with the parts that were asked for, and how many requests have ended (none known of a file)."""
+
+    title: str
+    whole: Ranking | Unrankable
+    parts: tuple[Part, ...]
+    table: pa.Table
+    counts: Counts
 
 
 class Subjects(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +93,28 @@ def answers_of(worker: Worker, name: ExperimentName, options: RankingOptions, *,
         parts=breakdowns(rows, options),
         panel=panel(rows, options),
     )
+
+
+def ranked(
+    worker: Worker, name: ExperimentName, options: RankingOptions, *, length: bool = False, per: str | None = None
+) -> Ranked:
+    """Return the ranking of the experiment's rows so far, with its parts only where they are asked for."""
+    counts = sum(conservation(worker, name).values(), Counts())
+    if per is None or task_of(worker, name).SUBJECT != "pair":
+        whole = ranking_of(worker, name, options, length=length)
+        table = rankings_table(whole, experiment=name)
+        return Ranked(title=name, whole=whole, parts=(), table=table, counts=counts)
+    return ranked_per(answers_of(worker, name, options, length=length), per, title=name, counts=counts)
+
+
+def ranked_per(found: Answers, per: str | None, *, title: str, counts: Counts) -> Ranked:
+    """Return the ranking with its parts in one dimension; raises ConfigError if there is only one part."""
+    parts = tuple(part for part in found.parts if part.dimension == per)
+    together = found.panel if per == "panel" else None
+    if per is not None and not parts and together is None:
+        raise ConfigError(f"no ranking per {per}: there is only one {'judge' if per == 'panel' else per} in {title}")
+    table = rankings_table(found.ranking, parts, panel=together, experiment=title)
+    return Ranked(title=title, whole=found.ranking, parts=parts, table=table, counts=counts)
 
 
 def report(worker: Worker, name: ExperimentName, answers: Answers) -> str:

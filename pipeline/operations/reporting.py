@@ -7,6 +7,7 @@ import msgspec
 
 from pipeline import planning, providers
 from pipeline.domain import Counts
+from pipeline.errors import ConfigError
 from pipeline.ids import BatchId, ExperimentName, RunId
 from pipeline.operations.worker import Run, Worker
 from pipeline.state import BatchState, RunState, counts_of
@@ -49,6 +50,17 @@ class StoreStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The conservation table, as `status --json` prints it."""
 
     experiments: tuple[ExperimentStatus, ...]
+
+
+def experiments_named(worker: Worker, names: Iterable[str], *, place: str) -> list[ExperimentName]:
+    """Return the experiments of these names; raises ConfigError for one that is not there, `place` being the store."""
+    known = worker.experiment_names()
+    found = [ExperimentName(name) for name in names]
+    for name in found:
+        if name not in known:
+            there = f"it holds {', '.join(known)}" if known else "it holds none"
+            raise ConfigError(f"there is no experiment {name!r} in {place}; {there}")
+    return found
 
 
 def status(worker: Worker, names: Iterable[ExperimentName], *, as_of: datetime | None = None) -> StoreStatus:

@@ -1,15 +1,17 @@
 """The merged rows of an experiment as one file: Parquet, CSV or JSONL, streamed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from pipeline.errors import ConfigError
 from pipeline.ids import ExperimentName
 from pipeline.operations.files import ending, write_table
 from pipeline.operations.material import load_samples
 from pipeline.operations.worker import Worker
 from pipeline.storage.tables import filled, stream
 from pipeline.tasks import Task, task_named
+from pipeline.wording import remedy
 
 
 def export(worker: Worker, name: ExperimentName, *, out: str, with_samples: bool = False) -> int:
@@ -20,10 +22,18 @@ def export(worker: Worker, name: ExperimentName, *, out: str, with_samples: bool
     return write_table(out, schema, table)
 
 
-def table_of(worker: Worker, name: ExperimentName, *, columns: list[str] | None = None) -> pa.Table:
-    """Return the experiment's rows as one table."""
-    schema = _schema(worker, name, with_samples=False)
+def table_of(
+    worker: Worker, name: ExperimentName, *, columns: Sequence[str] | None = None, with_samples: bool = False
+) -> pa.Table:
+    """Return the experiment's rows as one table; raises ConfigError for a column that it does not have."""
+    schema = _schema(worker, name, with_samples=with_samples)
+    for column in columns or ():
+        if column not in schema.names:
+            raise ConfigError(f"the rows of {name} have no column {column!r}; {remedy(column, schema.names)}")
     wanted = schema if columns is None else pa.schema([schema.field(column) for column in columns])
+    if with_samples:
+        batches = [batch.cast(schema) for batch in _with_samples(worker, name)]
+        return pa.Table.from_batches(batches, schema).select(wanted.names)
     return pa.Table.from_batches(list(_rows(worker, name, wanted)), wanted)
 
 

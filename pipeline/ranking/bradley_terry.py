@@ -92,7 +92,7 @@ def _with_intervals(rows: Rows, cells: Cells, model: Model, found: Fit, options:
     errors = np.sqrt(np.concatenate([covariance.scores, covariance.effects]))
     reach = critical(options.confidence, covariance.clusters) * errors
     low, high = values - reach, values + reach
-    if options.interval == "bootstrap":
+    if options.intervals == "bootstrap":
         drawn = bootstrap(rows, cells, found, model, rounds=options.rounds, seed=options.seed)
         ends = bias_corrected(drawn, values, confidence=options.confidence)
         low, high = ends if not model.ridge else (np.minimum(low, ends[0]), np.maximum(high, ends[1]))

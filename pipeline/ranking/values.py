@@ -25,7 +25,7 @@ class RankingOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     ties: Literal["half", "davidson"] = "half"
     regularisation: float | None = None
     position: bool = False
-    interval: Literal["sandwich", "bootstrap"] = "sandwich"
+    intervals: Literal["sandwich", "bootstrap"] = "sandwich"
     cluster: Literal["auto", "pair", "group", "row"] = "auto"
     confidence: float = 0.95
     rounds: int = 1000

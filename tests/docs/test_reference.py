@@ -106,7 +106,8 @@ def commands(command: TyperGroup | TyperCommand, path: str = "pairlog") -> Itera
 
 def argument_shown(argument: TyperArgument) -> str:
     name = str(argument.metavar)
-    return name if argument.required or name.startswith("[") else f"[{name}]"
+    shown = name if argument.required or name.startswith("[") else f"[{name}]"
+    return f"{shown}..." if argument.nargs == -1 else shown
 
 
 PROGRAM = typer.main.get_command(app)

@@ -67,7 +67,7 @@ def test_someone_who_only_won_is_ranked_with_a_warning_and_finite_numbers():
 @pytest.mark.parametrize("interval", ["sandwich", "bootstrap"])
 def test_three_wins_out_of_three_do_not_look_certain(interval):
     rows = [*a_round_robin(6), ("w", "c0", "first"), ("w", "c1", "first"), ("w", "c2", "first")]
-    result = ranked(a_table(rows), RankingOptions(interval=interval, rounds=200))
+    result = ranked(a_table(rows), RankingOptions(intervals=interval, rounds=200))
     best = next(one for one in result.standings if one.contestant == "w")
     assert best.standard_error > 0.9
     assert best.high - best.low > 3
@@ -201,7 +201,7 @@ def test_wins_losses_and_ties_are_counted_and_equal_scores_share_a_rank():
 @pytest.mark.parametrize("interval", ["sandwich", "bootstrap"])
 def test_a_single_pair_judged_often_is_known_neither_exactly_nor_not_at_all(method, interval):
     rows = [("a", "b", "first")] * 60 + [("b", "a", "first")] * 40
-    result = ranked(a_table(rows), RankingOptions(method=method, interval=interval, rounds=300))
+    result = ranked(a_table(rows), RankingOptions(method=method, intervals=interval, rounds=300))
     best = result.standings[0]
     assert (best.contestant, result.cluster_kind) == ("a", "row")
     assert best.low < best.score < best.high

@@ -1,5 +1,6 @@
 """Whole studies on object stores: with no more rights than needed, read by the usual readers, moved elsewhere."""
 
+import asyncio
 import json
 import os
 import subprocess
@@ -14,6 +15,7 @@ import duckdb
 import msgspec
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.fs
 import pytest
@@ -23,6 +25,7 @@ from pipeline.cli import run as pairlog
 from pipeline.clock import SystemClock
 from pipeline.errors import ConfigError, StoreError
 from pipeline.ids import ExperimentName
+from pipeline.notebook import open_study
 from pipeline.operations.moving import Copied, copy_store, usage
 from pipeline.operations.resuming import resume
 from pipeline.operations.studies import freeze, open_runs, plan
@@ -186,10 +189,17 @@ def test_who_may_only_read_sees_everything_and_sends_nothing(
     reader = worker_on(S3Store(s3_store.url), simulator)
     assert rows(reader).num_rows == 15
     assert problems(reader) == []
+    assert asyncio.run(_in_a_notebook(s3_store.url)) == ("15 requests: 15 ok", rows(reader))
     made = len(simulator.ledger.creates)
     with pytest.raises(StoreError, match="not permitted"):
         finished(reader, experiment_file(name="more"))
     assert len(simulator.ledger.creates) == made
+
+
+async def _in_a_notebook(url: str) -> tuple[str, pa.Table]:
+    """Read the study while a loop is running, as it always is in a notebook."""
+    study = open_study("essays", store=url)
+    return repr(study).splitlines()[1], study.rows()
 
 
 def test_the_usual_readers_read_comparisons_from_s3(

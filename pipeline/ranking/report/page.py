@@ -126,7 +126,7 @@ def _provenance(result: Ranking | Unrankable, given: Mapping[str, str]) -> dict[
         "ties": options.ties,
         "position bias in the model": "yes" if options.position else "no",
         "regularisation": f"{result.regularisation:g}",
-        "interval": f"{options.interval}, {options.confidence:.0%}",
+        "interval": f"{options.intervals}, {options.confidence:.0%}",
         "clusters": f"{result.clusters}, by {result.cluster_kind}",
         "seed": str(options.seed),
         **given,

@@ -1,0 +1,265 @@
+"""Studies as a notebook opens them: the same answers as the command line's, and nothing written or sent."""
+
+import csv
+import html
+import inspect
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.cli import answering
+from pipeline.errors import ConfigError, UnrankableError
+from pipeline.notebook import Options, Study, StudyRanking, open_study, studies
+from pipeline.ranking import RankingOptions
+from pipeline.simulator import Simulator
+from pipeline.tasks import grading, pairwise
+from tests.cli.conftest import Called
+
+Pairlog = Callable[..., Called]
+ExperimentFile = Callable[..., Path]
+TWO = "[{provider: openai, model: [gpt-6-luna, gpt-6-sol]}]"
+BOTH = "directions: [forward, reverse]"
+PLACE = "(store=… or PAIRLOG_STORE names another store)"
+
+
+@pytest.fixture
+def grades(essays: Study) -> Study:
+    return open_study("grades")
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_rows_are_those_that_results_writes(essays: Study, pairlog: Pairlog) -> None:
+    assert pairlog("results", "essays", "--out", "rows.parquet", "--with-samples").code == 0
+    written = pq.read_table("rows.parquet")
+    assert essays.rows(with_samples=True).equals(written)
+    assert essays.rows().equals(written.drop_columns(["first_text", "second_text"]))
+    assert essays.rows(["outcome", "first_id"]).equals(written.select(["outcome", "first_id"]))
+    assert essays.rows("outcome").equals(written.select(["outcome"]))
+    assert essays.rows(["first_text", "model"], with_samples=True).equals(written.select(["first_text", "model"]))
+
+
+def test_counts_and_status_are_those_of_the_command(essays: Study, pairlog: Pairlog) -> None:
+    (told,) = json.loads(pairlog("status", "essays", "--json").out)["experiments"]
+    assert essays.counts == told["counts"]
+    assert essays.counts["planned"] == essays.counts["ok"] == 60
+    runs = [{**run, **run["counts"]} for run in told["runs"]]
+    assert essays.status().to_pylist() == [
+        {name: value for name, value in run.items() if name not in {"counts", "batches"}} for run in runs
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "arguments"),
+    [
+        ({}, []),
+        ({"per": "judge"}, ["--per", "judge"]),
+        ({"per": "panel"}, ["--per", "panel"]),
+        ({"method": "elo", "seed": 3}, ["--method", "elo", "--seed", "3"]),
+        (
+            {"by": "sample", "position": True, "length": True, "confidence": 0.9, "regularisation": 1.0},
+            ["--by", "sample", "--position", "--length", "--confidence", "0.9", "--regularisation", "1"],
+        ),
+        ({"ties": "davidson", "cluster": "row"}, ["--ties", "davidson", "--cluster", "row"]),
+    ],
+)
+def test_a_ranking_is_the_one_that_rank_prints(essays: Study, pairlog: Pairlog, options, arguments) -> None:
+    told = json.loads(pairlog("rank", "essays", "--json", *arguments).out)
+    assert as_document(essays, essays.ranking(**options)) == told
+
+
+def as_document(study: Study, found: StudyRanking) -> object:
+    return msgspec.to_builtins(
+        {
+            "experiment": study.name,
+            "contestants": list(found.standings),
+            "comparisons": found.comparisons,
+            "open": found.open,
+            "reliability": found.reliability,
+            "separation": found.separation,
+            "effects": list(found.effects),
+            "unranked": list(found.unranked),
+            "warnings": list(found.warnings),
+            "parts": found.table.filter(pc.field("dimension") != "all").to_pylist(),
+        }
+    )
+
+
+def test_the_options_are_those_of_rank_with_its_defaults() -> None:
+    others = {"name", "source", "as_json", "out", "store"}
+    ranks = {name: each.default for name, each in inspect.signature(answering.rank).parameters.items()}
+    asked = {name: value for name, value in ranks.items() if name not in others}
+    assert {*Options.__annotations__, "per"} == set(asked)
+    defaults = {**msgspec.structs.asdict(RankingOptions()), "length": False, "per": None}
+    assert {name: defaults[name] for name in asked} == asked
+
+
+def test_diagnostics_and_report_are_those_that_report_keeps(essays: Study, pairlog: Pairlog, tmp_path: Path) -> None:
+    assert pairlog("report", "essays", "--out", "page.html").code == 0
+    (kept,) = (tmp_path / ".pairlog/diagnostics").rglob("*.parquet")
+    assert essays.diagnostics().equals(pq.read_table(kept, partitioning=None))
+    (ranked,) = (tmp_path / ".pairlog/rankings").rglob("*.parquet")
+    whole = pq.read_table(ranked, partitioning=None).filter(pc.field("dimension") == "all")
+    assert essays.ranking().table.equals(whole)
+    assert essays.report().html == Path("page.html").read_text(encoding="utf-8")
+    assert pairlog("report", "essays", "--position", "--out", "page.html").code == 0
+    assert essays.report(position=True).html == Path("page.html").read_text(encoding="utf-8")
+
+
+def test_a_report_shows_itself_in_a_frame_and_can_be_saved(essays: Study, tmp_path: Path) -> None:
+    page = essays.report()
+    frame = page._repr_html_()
+    start, end = '<iframe srcdoc="', '" sandbox="" style="width:100%;height:720px;border:0"></iframe>'
+    assert (frame[: len(start)], frame[-len(end) :]) == (start, end)
+    shown = frame[len(start) : -len(end)]
+    assert not set(shown) & set('<>"')
+    assert html.unescape(shown) == page.html
+    assert page.save("kept/page.html") == tmp_path / "kept/page.html"
+    assert Path("kept/page.html").read_text(encoding="utf-8") == page.html
+    assert repr(page) == f"Page of {len(page.html):,} characters; .save('report.html') keeps it"
+    with pytest.raises(ConfigError, match=r"kept cannot be written \(Is a directory\); give the path of a file"):
+        page.save("kept")
+
+
+def test_a_request_is_explained_down_to_its_raw_line(essays: Study, pairlog: Pairlog) -> None:
+    request_id = essays.rows("request_id")["request_id"][0].as_py()
+    told = json.loads(pairlog("explain", request_id, "--json").out)
+    assert msgspec.to_builtins(essays.explain(request_id)) == told
+    with pytest.raises(ConfigError, match="has a request 'nothing'"):
+        essays.explain("nothing")
+
+
+def test_a_study_shows_its_name_counts_and_judges(essays: Study, tmp_path: Path) -> None:
+    assert repr(essays) == (
+        f"Study essays in file://{tmp_path}/.pairlog\n60 requests: 60 ok\njudged by openai/gpt-6-luna, openai/gpt-6-sol"
+    )
+    assert (essays.name, essays.judges) == ("essays", ["openai/gpt-6-luna", "openai/gpt-6-sol"])
+    shown = essays._repr_html_()
+    assert "<b>essays</b><p>60 requests: 60 ok; judged by openai/gpt-6-luna, openai/gpt-6-sol</p>" in shown
+    assert shown.count("<td>15</td><td>15</td>") == 4
+
+
+def test_a_ranking_shows_its_verdict_scores_and_notes(essays: Study) -> None:
+    found = essays.ranking(regularisation=1.0)
+    first, *rest = repr(found).splitlines()
+    assert found.standings[0].contestant in first
+    assert [line.split()[:3] for line in rest] == [
+        [str(each.rank), each.contestant, f"{each.score:.3f}"] for each in found.standings
+    ]
+    shown = found._repr_html_()
+    assert shown.startswith(f"<div><p><b>{first}</b></p><svg ")
+    assert shown.count("<circle ") == 6
+
+
+def test_names_that_look_like_markup_are_shown_as_they_are(
+    pairlog: Pairlog, simulator: Simulator, tmp_path: Path
+) -> None:
+    with (tmp_path / "s.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["id", "text"], *([f"<i>{number}</i>", f"Text {number}."] for number in range(4))])
+    judges = "[{provider: openai, model: 'm<script>'}]"
+    (tmp_path / "e.yaml").write_text(f"name: odd\nsamples: s.csv\ndirections: [forward, reverse]\njudges: {judges}\n")
+    assert pairlog("run", "e.yaml", "--interval", "0").code == 0
+    study = open_study("odd")
+    assert "judged by openai/m&lt;script&gt;" in study._repr_html_()
+    assert "&lt;i&gt;" in study.ranking()._repr_html_()
+    assert not any(
+        "<i>" in shown or "<script" in shown for shown in (study._repr_html_(), study.ranking()._repr_html_())
+    )
+
+
+def test_an_unfinished_study_tells_what_is_there_and_goes_on(
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile
+) -> None:
+    assert pairlog("submit", experiment_file(more=BOTH)).code == 0
+    study = open_study("essays")
+    assert (study.counts["open"], study.rows().num_rows, study.rows().schema) == (30, 0, pairwise.SCHEMA)
+    assert repr(study).splitlines()[1] == "30 requests: 30 open"
+    with pytest.raises(UnrankableError, match=r"there is no ranking of essays: .*; 30 requests are open$"):
+        study.ranking()
+    assert study.diagnostics().num_rows == 0
+    assert "So far, there is no ranking" in study.report().html
+    assert pairlog("resume", "--interval", "0").code == 0
+    assert (study.counts["open"], study.rows().num_rows, study.ranking().open) == (0, 30, 0)
+    assert pairlog("submit", experiment_file(judges=TWO, more=BOTH)).code == 0
+    assert (study.counts["open"], study.status().num_rows) == (30, 4)
+    assert study.ranking().notes[0] == "provisional: 30 requests are open"
+    assert repr(study.ranking()).startswith("So far, ")
+    assert "<p>provisional: 30 requests are open</p>" in study.ranking()._repr_html_()
+
+
+def test_a_grading_study_has_rows_and_a_report_and_says_that_nothing_was_compared(
+    grades: Study, pairlog: Pairlog
+) -> None:
+    assert pairlog("results", "grades", "--out", "rows.parquet").code == 0
+    assert grades.rows().equals(pq.read_table("rows.parquet"))
+    assert grades.rows().schema.equals(grading.SCHEMA)
+    assert set(grades.rows("score")["score"].to_pylist()) <= {1, 2, 3, 4, 5}
+    assert pairlog("report", "grades", "--out", "page.html").code == 0
+    assert grades.report().html == Path("page.html").read_text(encoding="utf-8")
+    for asked in (grades.ranking, grades.diagnostics):
+        with pytest.raises(UnrankableError) as raised:
+            asked()
+        assert str(raised.value) == "grades is a grading study and compares nothing; report() shows what it found"
+
+
+def test_nothing_is_written(essays: Study, pairlog: Pairlog, tmp_path: Path) -> None:
+    shutil.rmtree(tmp_path / ".pairlog/checkpoints")
+    before = everything(tmp_path)
+    assert studies() == ["essays", "grades"]
+    request_id = essays.rows()["request_id"][0].as_py()
+    assert all((essays.counts, essays.judges, repr(essays), essays._repr_html_(), essays.explain(request_id)))
+    assert all((essays.status(), essays.ranking(per="judge"), essays.diagnostics(), essays.report(length=False).html))
+    assert everything(tmp_path) == before
+    assert pairlog("rank", "essays").code == 0
+    assert everything(tmp_path) != before, "who may write would have kept checkpoints"
+
+
+def test_the_store_is_named_in_the_call_or_by_the_environment(
+    essays: Study, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    store = tmp_path / ".pairlog"
+    for named in (store, str(store), f"file://{store}"):
+        assert studies(named) == ["essays", "grades"]
+        assert open_study("essays", store=named).counts == essays.counts
+    monkeypatch.chdir(tmp_path.parent)
+    assert essays.counts["ok"] == 60
+    monkeypatch.setenv("PAIRLOG_STORE", str(store))
+    assert studies() == ["essays", "grades"]
+    assert repr(open_study("essays")) == repr(essays)
+
+
+def test_unknown_names_are_refused_with_a_remedy(essays: Study, tmp_path: Path) -> None:
+    store = f"file://{tmp_path}/.pairlog"
+    nowhere = f"file://{tmp_path}/nix {PLACE}"
+    asked_so = "a ranking cannot be asked for like this"
+    options = f"its options are {', '.join(Options.__annotations__)}"
+    cases: list[tuple[Callable[[], object], str]] = [
+        (lambda: open_study("essay"), f"there is no experiment 'essay' in {store} {PLACE}; it holds essays, grades"),
+        (lambda: open_study("essays", "nix"), f"there is no experiment 'essays' in {nowhere}; it holds none"),
+        (lambda: studies("nix"), f"there are no experiments in {nowhere}"),
+        (lambda: studies("ftp://nix"), "store ftp://nix: unknown kind 'ftp'; use a path, file://, s3:// or gs://"),
+        (lambda: essays.rows(["outcom"]), "the rows of essays have no column 'outcom'; did you mean outcome?"),
+        (lambda: essays.ranking(per="template"), "no ranking per template: there is only one template in essays"),
+        (
+            lambda: essays.ranking(method="elos"),  # type: ignore[arg-type] # that is the point
+            f"{asked_so}: Invalid enum value 'elos' - at `$.options.method`; {options}",
+        ),
+        (
+            lambda: essays.report(metod="elo"),  # type: ignore[call-arg] # that is the point
+            f"{asked_so}: Object contains unknown field `metod` - at `$.options`; {options}",
+        ),
+        (lambda: essays.ranking(confidence=2.0), "--confidence 2.0: give a number of at least 0.5 and below 1"),
+    ]
+    for asked, words in cases:
+        with pytest.raises(ConfigError) as raised:
+            asked()
+        assert str(raised.value) == words
+    assert not (tmp_path / "nix").exists()
