@@ -15,7 +15,7 @@ from pipeline.errors import ConfigError, OutcomeUnknownError
 from pipeline.events import End, Fault, LineFault
 from pipeline.providers import RemoteBatch, Submission
 from pipeline.providers._chat import chat_body
-from pipeline.providers._http import Body, Http, decoded
+from pipeline.providers._http import Body, Http, cut_short, decoded
 from pipeline.settings import Secret
 
 B = TypeVar("B")
@@ -76,6 +76,10 @@ class _Page(msgspec.Struct):
     data: list[Batch] | None = None
     value: list[Batch] | None = None
     has_more: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.data is None and self.value is None:
+            raise ValueError("a listing without a list")
 
 
 def upload_form(http: Http, submission: Submission) -> str:
@@ -164,7 +168,7 @@ def check_models(http: Http) -> str:
 
 
 def newest(http: Http, since: datetime, *, page_size: int | None = 100) -> Iterator[RemoteBatch]:
-    """Yield batches newest first, page by page, until one is older than `since`; a cursor that loops ends it."""
+    """Yield batches newest first, page by page, until one is older than `since`."""
     after: str | None = None
     seen: set[str] = set()
     for _ in range(MOST_PAGES):
@@ -175,9 +179,12 @@ def newest(http: Http, since: datetime, *, page_size: int | None = 100) -> Itera
         yield from batches
         seen.update(batch.remote_id for batch in batches)
         oldest = min((batch.created_at for batch in batches if batch.created_at), default=None)
-        if not page.has_more or not batches or (oldest is not None and oldest < since):
+        if not page.has_more or (oldest is not None and oldest < since):
             return
+        if not batches:
+            break
         after = rows[-1].id
+    raise cut_short("/batches")
 
 
 def order(submission: Submission, file_id: str | None, *, endpoint: str = CHAT) -> Mapping[str, object]:

@@ -30,7 +30,7 @@ from pipeline.providers._claude import (
     failed,
     message_body,
 )
-from pipeline.providers._http import Body, Http, decoded, fingerprint
+from pipeline.providers._http import Body, Http, cut_short, decoded, fingerprint
 from pipeline.settings import Secret, Settings
 
 _HEAD, _TAIL = b'{"requests":[', b"]}"
@@ -223,9 +223,12 @@ class Anthropic:
             yield from (batch for batch in batches if batch.created_at is None or batch.created_at >= since)
             seen.update(batch.remote_id for batch in batches)
             oldest = min((batch.created_at for batch in batches if batch.created_at), default=None)
-            if not page.has_more or not batches or (oldest is not None and oldest < since):
+            if not page.has_more or (oldest is not None and oldest < since):
                 return
+            if not batches:
+                break
             after = page.data[-1].id
+        raise cut_short(_BATCHES)
 
     def status(self, remote_id: str) -> RemoteBatch:
         """Return the batch as it is now."""

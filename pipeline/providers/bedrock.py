@@ -26,7 +26,7 @@ from pipeline.providers import RemoteBatch, Submission
 from pipeline.providers._aws import Clients, clients, translated
 from pipeline.providers._bedrock import check_model, decode_line, invocation, model_input
 from pipeline.providers._compatible import SKEW, check_plain, fault_in
-from pipeline.providers._http import repeated
+from pipeline.providers._http import cut_short, repeated
 from pipeline.settings import Settings
 
 T = TypeVar("T")
@@ -178,16 +178,21 @@ class Bedrock:
         ]
 
     def _jobs(self, **query: object) -> Iterator[_Job]:
-        seen: set[object] = {None}
+        seen: set[object] = set()
         more: dict[str, object] = {}
         while True:
             listed = functools.partial(self._bedrock.list_model_invocation_jobs, **query, **more)
             answer: dict[str, Any] = self._asked("ListModelInvocationJobs", listed)  # as the library hands it over
-            yield from (_job(summary) for summary in answer.get("invocationJobSummaries", ()))
-            if answer.get("nextToken") in seen:
+            if "invocationJobSummaries" not in answer:
+                raise UnavailableError("ListModelInvocationJobs answered without a list")
+            yield from (_job(summary) for summary in answer["invocationJobSummaries"])
+            token = answer.get("nextToken")
+            if not token:
                 return
-            seen.add(answer["nextToken"])
-            more = {"nextToken": answer["nextToken"]}
+            if token in seen:
+                raise cut_short("/model-invocation-jobs")
+            seen.add(token)
+            more = {"nextToken": token}
 
     def status(self, remote_id: str) -> RemoteBatch:
         """Return the job as it is now."""

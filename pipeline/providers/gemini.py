@@ -30,10 +30,11 @@ from pipeline.providers._gemini import (
     end_of,
     failed,
     moment,
+    page_of,
     plain_state,
     whole,
 )
-from pipeline.providers._http import Http, checked_host, decoded, fingerprint
+from pipeline.providers._http import Http, checked_host, cut_short, decoded, fingerprint
 from pipeline.settings import Secret, Settings
 
 MODES: tuple[Mode, ...] = ("batch", "live")
@@ -254,16 +255,20 @@ class Gemini:
         return [batch for batch in self._all() if _carries(batch.batch_key, batch_key)]
 
     def _all(self) -> Iterator[RemoteBatch]:
+        path = f"/{self._version}/batches"
         token: str | None = None
         seen: set[str] = set()
         for _ in range(_MOST_PAGES):
             params: dict[str, str | int] = {"pageSize": 100} | ({"pageToken": token} if token else {})
-            page = self._http.get(f"/{self._version}/batches", _Page, params=params)
+            page = page_of(self._http.get(path, dict[str, object], params=params), _Page)
             yield from map(_remote, page.operations)
             token = page.next_page_token
-            if not token or token in seen:
+            if not token:
                 return
+            if token in seen:
+                break
             seen.add(token)
+        raise cut_short(path)
 
     def status(self, remote_id: str) -> RemoteBatch:
         """Return the batch as it is now."""

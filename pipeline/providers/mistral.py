@@ -32,7 +32,7 @@ from pipeline.providers._compatible import (
     moment,
     parts,
 )
-from pipeline.providers._http import Http, fingerprint
+from pipeline.providers._http import Http, cut_short, fingerprint
 from pipeline.settings import Settings
 
 MODES: tuple[Mode, ...] = ("batch", "live")
@@ -66,7 +66,7 @@ class _Job(msgspec.Struct):
 
 
 class _Page(msgspec.Struct):
-    data: list[_Job] | None = None
+    data: list[_Job]
     total: int | None = None
 
 
@@ -139,11 +139,14 @@ def _listed(http: Http, since: datetime) -> Iterator[RemoteBatch]:
             "order_by": "-created",
         }
         page = http.get("/batch/jobs", _Page, params=query)
-        new = [job for job in page.data or [] if job.id not in seen]
+        new = [job for job in page.data if job.id not in seen]
         yield from map(_remote, new)
         seen.update(job.id for job in new)
-        if not new or (page.total is not None and len(seen) >= page.total):
+        if len(seen) >= page.total if page.total is not None else not page.data:
             return
+        if not new:
+            break
+    raise cut_short("/batch/jobs")
 
 
 def _remote(job: _Job) -> RemoteBatch:

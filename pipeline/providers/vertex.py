@@ -34,10 +34,11 @@ from pipeline.providers._gemini import (
     failed,
     moment,
     moment_seconds,
+    page_of,
     plain_state,
     whole,
 )
-from pipeline.providers._http import Body, Http, decoded, fingerprint
+from pipeline.providers._http import Body, Http, cut_short, decoded, fingerprint
 from pipeline.settings import Secret, Settings, checked_address
 
 MODES: tuple[Mode, ...] = ("batch",)
@@ -203,13 +204,22 @@ class Vertex:
 
     def _all(self, chosen: str) -> Iterator[_Job]:
         token: str | None = None
+        seen: set[str] = set()
         for _ in range(_MOST_PAGES):
-            params: dict[str, str | int] = {"pageSize": 100, "filter": chosen}
-            page = self._http.get(self._jobs, _Page, params=params | ({"pageToken": token} if token else {}))
+            params: dict[str, str | int] = {
+                "pageSize": 100,
+                "filter": chosen,
+                **({"pageToken": token} if token else {}),
+            }
+            page = page_of(self._http.get(self._jobs, dict[str, object], params=params), _Page)
             yield from page.batch_prediction_jobs
-            if not page.next_page_token or page.next_page_token == token:
-                return
             token = page.next_page_token
+            if not token:
+                return
+            if token in seen:
+                break
+            seen.add(token)
+        raise cut_short(self._jobs)
 
     def status(self, remote_id: str) -> RemoteBatch:
         """Return the job as it is now."""
@@ -243,7 +253,7 @@ class Vertex:
 
     def check(self) -> str:
         """List one job, which is free."""
-        self._http.get(self._jobs, _Page, params={"pageSize": 1})
+        page_of(self._http.get(self._jobs, dict[str, object], params={"pageSize": 1}), _Page)
         return "jobs can be listed"
 
     def close(self) -> None:

@@ -45,7 +45,7 @@ from pipeline.errors import (
     RejectedError,
     UnavailableError,
 )
-from pipeline.providers import LiveAnswer, RemoteBatch
+from pipeline.providers import LiveAnswer, ProbableProvider, RemoteBatch
 from pipeline.settings import Settings
 
 FAILED_CREATES: dict[str, type[ProviderError]] = {
@@ -218,6 +218,27 @@ def test_a_batch_is_found_among_many(name: str, tried: Callable[..., Trial]) -> 
     made = {key: trial.submit(a_submission(name, requests=1, first=at, key=key)) for at, key in enumerate(keys)}
     for key, remote_id in made.items():
         assert [batch.remote_id for batch in trial.provider.find(key, since=datetime.now(UTC))] == [remote_id]
+
+
+def listed(trial: Trial) -> list[RemoteBatch]:
+    """What is found of an attempt of five requests, by its key or, where there is none, by its size."""
+    since = datetime.now(UTC)
+    if isinstance(trial.provider, ProbableProvider):
+        return trial.provider.candidates(since=since, requests=5)
+    return trial.provider.find(a_submission(trial.name).batch_key, since=since)
+
+
+@pytest.mark.parametrize("name", SIMULATED)
+def test_an_answer_that_is_no_listing_proves_nothing(name: str, tried: Callable[..., Trial]) -> None:
+    trial = tried(name)
+    assert listed(trial) == []
+    remote_id = trial.submit(a_submission(name))
+    for effect in ("message", "empty", "html"):
+        trial.make_fail(f"list.{effect}")
+        with pytest.raises(UnavailableError):
+            listed(trial)
+    trial.make_fail("")
+    assert [batch.remote_id for batch in listed(trial)] == [remote_id]
 
 
 @pytest.mark.parametrize("name", SIMULATED)

@@ -206,9 +206,34 @@ def test_a_listing_is_read_until_it_is_older_than_the_attempt() -> None:
     assert found("openai", pages) == (["batch_3"], 2)
 
 
-def test_a_cursor_that_loops_ends_a_listing() -> None:
-    page = {"data": [a_batch(5, "pl-1"), a_batch(4)], "has_more": True}
-    assert found("openai", [page, page]) == (["batch_5"], 2)
+JOB = {"id": "job-1", "status": "RUNNING", "metadata": {"batch_key": "pl-1"}}
+XAIS = {"batch_id": "batch_1", "name": "pl-1"}
+
+
+@pytest.mark.parametrize(
+    ("name", "page"),
+    [
+        ("openai", {"data": [a_batch(5, "pl-1"), a_batch(4)], "has_more": True}),
+        ("openai", {"data": [], "has_more": True}),
+        ("groq", {"data": [a_batch(5, "pl-1")], "has_more": True}),
+        ("azure", {"value": [a_batch(5, "pl-1")], "has_more": True}),
+        ("mistral", {"data": [JOB], "total": 9}),
+        ("mistral", {"data": [JOB]}),
+        ("mistral", {"data": [], "total": 9}),
+        ("xai", {"batches": [XAIS], "pagination_token": "t"}),
+    ],
+)
+def test_a_listing_whose_end_is_not_reached_proves_nothing(name: str, page: Any) -> None:
+    with pytest.raises(UnavailableError, match="end was not reached"):
+        found(name, [page, page, page])
+
+
+@pytest.mark.parametrize("name", ["openai", "groq", "azure", "mistral", "xai", "together"])
+@pytest.mark.parametrize("page", [{}, {"error": {"message": "busy"}}, {"data": None, "batches": None}, []])
+def test_an_answer_without_a_list_is_no_listing(name: str, page: Any) -> None:
+    answer = httpx.Response(200, json=page)
+    with provider_on(name, lambda request: answer) as provider, pytest.raises(UnavailableError):
+        provider.find("pl-1", since=NOW)
 
 
 def test_a_listing_without_times_is_read_on() -> None:
@@ -234,16 +259,14 @@ def test_mistrals_jobs_are_read_page_by_page() -> None:
     jobs = [{"id": f"job-{n}", "status": "RUNNING", "metadata": {"batch_key": f"pl-{n}"}} for n in range(3)]
     pages = [{"data": jobs[:2], "total": 3}, {"data": jobs[2:], "total": 3}]
     assert found("mistral", pages, "pl-2") == (["job-2"], 2)
-    again = [{"data": jobs[:2], "total": 9}, {"data": jobs[:2], "total": 9}]
-    assert found("mistral", again, "pl-1") == (["job-1"], 2)
+    untold = [{"data": jobs[:2]}, {"data": jobs[2:]}, {"data": []}]
+    assert found("mistral", untold, "pl-1") == (["job-1"], 3)
 
 
 def test_xais_batches_are_read_page_by_page() -> None:
     batches = [{"batch_id": f"batch_{n}", "name": f"pl-{n}"} for n in range(2)]
     pages = [{"batches": batches[:1], "pagination_token": "t"}, {"batches": batches[1:], "pagination_token": None}]
     assert found("xai", pages, "pl-1") == (["batch_1"], 2)
-    looped = {"batches": batches[:1], "pagination_token": "t"}
-    assert found("xai", [looped, looped], "pl-1") == ([], 2)
 
 
 # Azure's files, xAI's results, Bedrock's library
@@ -279,6 +302,21 @@ def test_xais_results_come_as_lines_whatever_white_space_they_have() -> None:
         lines = b"".join(provider.download("b")).split(b"\n")
     assert lines.pop() == b""
     assert [json.loads(line) for line in lines] == results
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        {"results": [{"batch_request_id": "a"}], "pagination_token": "t"},
+        {"error": {"message": "internal", "code": 13}},
+        {"pagination_token": None},
+        {},
+    ],
+)
+def test_results_of_xai_that_are_not_whole_are_none(page: Any) -> None:
+    replies = Replies({"GET /v1/batches/b/results": [httpx.Response(200, json=page)]})
+    with provider_on("xai", replies) as provider, pytest.raises(UnavailableError):
+        list(provider.download("b"))
 
 
 def test_a_batch_of_bedrock_without_its_library_names_the_remedy() -> None:
