@@ -11,7 +11,7 @@ from typing import Generic, Literal, TypeVar
 import msgspec
 
 from pipeline.domain import REQUEST_ID, Frame, Judge, Message, Output
-from pipeline.errors import ConfigError, OutcomeUnknownError
+from pipeline.errors import ConfigError, OutcomeUnknownError, UnavailableError
 from pipeline.events import End, Fault, LineFault
 from pipeline.providers import RemoteBatch, Submission
 from pipeline.providers._chat import chat_body
@@ -37,6 +37,10 @@ _ENDS: dict[str, End] = {
 
 class _File(msgspec.Struct):
     id: str
+
+
+class _Size(msgspec.Struct):
+    bytes: int | None = None
 
 
 class _Created(msgspec.Struct):
@@ -140,8 +144,14 @@ class FilesAndBatches(Generic[B]):
         return self._dialect.remote(self._http.get(f"{self._dialect.batches}/{remote_id}", self._dialect.kind))
 
     def download(self, handle: str) -> Iterator[bytes]:
-        """Yield one file's bytes as they arrive."""
-        return self._http.stream(f"/files/{handle}/content")
+        """Yield one file's bytes as they arrive; counts may be missing, but a file that comes empty must be empty."""
+        begun = False
+        for chunk in self._http.stream(f"/files/{handle}/content"):
+            begun = True
+            yield chunk
+        size = 0 if begun else self._http.get(f"/files/{handle}", _Size).bytes
+        if size:
+            raise UnavailableError(f"file {handle} came without any of its {size} bytes")
 
     def cancel(self, remote_id: str) -> None:
         """Ask the provider to stop; a batch that has ended meanwhile is no error."""
@@ -211,7 +221,7 @@ def remote_batch(batch: Batch) -> RemoteBatch:
         running=status != "validating",
         end=_ENDS.get(status),
         parts=parts(output=batch.output_file_id, error=batch.error_file_id),
-        lines={"output": counts.completed or 0, "error": counts.failed or 0} if status in _TOLD else {},
+        lines=told(output=counts.completed, error=counts.failed) if status in _TOLD else {},
         faults=tuple(LineFault(line=problem.line, reason=_reason(problem)) for problem in problems[:_MOST_FAULTS]),
         fault=_account_fault(problems) if status == "failed" else None,
         batch_key=key_in(batch.metadata),
@@ -224,6 +234,11 @@ def remote_batch(batch: Batch) -> RemoteBatch:
 def parts(**handles: str | None) -> dict[str, str]:
     """Return the files that are there; an empty id is none."""
     return {name: handle for name, handle in handles.items() if handle}
+
+
+def told(**counts: int | None) -> dict[str, int]:
+    """Return how many lines the parts have, as far as it is told."""
+    return {name: count for name, count in counts.items() if count is not None}
 
 
 def key_in(metadata: Mapping[str, object] | None) -> str | None:

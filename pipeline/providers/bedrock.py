@@ -79,6 +79,8 @@ class _Job(msgspec.Struct, rename="camel"):
     output_data_config: _OutputConfig | None = None
     total_record_count: int | None = None
     processed_record_count: int | None = None
+    success_record_count: int | None = None
+    error_record_count: int | None = None
 
 
 def check_judge(judge: Judge) -> None:
@@ -203,12 +205,14 @@ class Bedrock:
     def _remote(self, job: _Job, batch_key: str | None) -> RemoteBatch:
         status = job.status.lower()
         end = _ENDS.get(status)
+        parts = self._parts(job) if end else {}
         return RemoteBatch(
             remote_id=job.job_arn,
             status=status,
             running=status not in {"submitted", "validating", "scheduled"},
             end=end,
-            parts=self._parts(job) if end else {},
+            parts=parts,
+            lines=_lines_told(job, end) if len(parts) <= 1 else {},
             faults=(LineFault(line=None, reason=job.message[:300]),) if job.message and end == "failed" else (),
             fault=fault_in(job.message or "") if end == "failed" else None,
             batch_key=batch_key,
@@ -269,6 +273,13 @@ class Bedrock:
 
     def _below(self, name: str) -> _Place:
         return _Place(self._root.bucket, f"{self._root.key}/{name}" if self._root.key else name)
+
+
+def _lines_told(job: _Job, end: End | None) -> dict[str, int]:
+    """Return how many lines the one object has: errors are among them; what a job did not get to has none."""
+    if end is None or end == "failed" or job.success_record_count is None:
+        return {}
+    return {"output": job.success_record_count + (job.error_record_count or 0 if end == "completed" else 0)}
 
 
 def _token(batch_key: str) -> str:

@@ -18,6 +18,7 @@ import msgspec
 from pipeline.clock import Clock
 from pipeline.domain import QUESTION, REQUEST_ID, Frame, Judge, Limits, Message, Mode, Output
 from pipeline.errors import ConfigError, OutcomeUnknownError, RejectedError, UnavailableError
+from pipeline.events import End
 from pipeline.providers import LiveCall, RemoteBatch, Submission
 from pipeline.providers._gemini import (
     Content,
@@ -67,6 +68,12 @@ class _Stats(msgspec.Struct, rename="camel"):
     request_count: object = 0
     successful_request_count: object = 0
     failed_request_count: object = 0
+
+    def answered(self) -> int:
+        return whole(self.successful_request_count)
+
+    def done(self) -> int:
+        return self.answered() + whole(self.failed_request_count)
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -346,13 +353,21 @@ def _remote(operation: _Operation) -> RemoteBatch:
         running=state != "pending",
         end=end,
         parts={"output": output} if output and end else {},
+        lines=_lines_told(stats, end) if output and metadata.batch_stats else {},
         faults=batch_faults(operation.error) if end == "failed" else (),
         fault=batch_fault(operation.error) if end == "failed" else None,
         batch_key=metadata.display_name,
         requests=whole(stats.request_count) or None,
-        done=whole(stats.successful_request_count) + whole(stats.failed_request_count),
+        done=stats.done(),
         created_at=moment(metadata.create_time),
     )
+
+
+def _lines_told(stats: _Stats, end: End | None) -> dict[str, int]:
+    """Return how many lines the results have: errors are among them, but nothing is promised of a batch cut short."""
+    if end is None or end == "failed":
+        return {}
+    return {"output": stats.done() if end == "completed" else stats.answered()}
 
 
 def _state_without_word(operation: _Operation) -> str:

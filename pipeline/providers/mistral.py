@@ -31,6 +31,7 @@ from pipeline.providers._compatible import (
     line_frame,
     moment,
     parts,
+    told,
 )
 from pipeline.providers._http import Http, cut_short, fingerprint
 from pipeline.settings import Settings
@@ -63,6 +64,8 @@ class _Job(msgspec.Struct):
     error_file: str | None = None
     total_requests: int | None = None
     completed_requests: int | None = None
+    succeeded_requests: int | None = None
+    failed_requests: int | None = None
 
 
 class _Page(msgspec.Struct):
@@ -149,6 +152,13 @@ def _listed(http: Http, since: datetime) -> Iterator[RemoteBatch]:
     raise cut_short("/batch/jobs")
 
 
+def _lines_told(job: _Job, end: End | None) -> dict[str, int]:
+    """Return how many lines the files have; of requests that a job did not get to there may be none."""
+    if end is None or end == "failed":
+        return {}
+    return told(output=job.succeeded_requests, error=job.failed_requests if end == "completed" else None)
+
+
 def _remote(job: _Job) -> RemoteBatch:
     status = job.status.lower()
     messages = [(problem.message or "failed without a reason")[:300] for problem in job.errors or []]
@@ -158,6 +168,7 @@ def _remote(job: _Job) -> RemoteBatch:
         running=status != "queued",
         end=_ENDS.get(status),
         parts=parts(output=job.output_file, error=job.error_file),
+        lines=_lines_told(job, _ENDS.get(status)),
         faults=tuple(LineFault(line=None, reason=message) for message in messages) if status == "failed" else (),
         fault=fault_in(" ".join(messages)) if status == "failed" else None,
         batch_key=key_in(job.metadata),

@@ -72,6 +72,12 @@ class _Stats(msgspec.Struct, rename="camel"):
     successful_count: object = 0
     failed_count: object = 0
 
+    def answered(self) -> int:
+        return whole(self.successful_count)
+
+    def done(self) -> int:
+        return self.answered() + whole(self.failed_count)
+
 
 class _Job(msgspec.Struct, rename="camel"):
     name: str
@@ -320,12 +326,20 @@ def _remote(job: _Job) -> RemoteBatch:
         running=state not in {"pending", "queued"},
         end=end,
         parts={"output": handle} if handle else {},
+        lines=_lines_told(stats, state) if job.completion_stats else {},
         faults=batch_faults(job.error) if end == "failed" else (),
         fault=batch_fault(job.error) if end == "failed" else None,
         batch_key=_key(job),
-        done=whole(stats.successful_count) + whole(stats.failed_count),
+        done=stats.done(),
         created_at=moment(job.create_time),
     )
+
+
+def _lines_told(stats: _Stats, state: str) -> dict[str, int]:
+    """Return how many lines the shards have together: those of failed requests are sure where all was done."""
+    if state == "failed" or end_of(state) is None:
+        return {}
+    return {"output": stats.done() if state == "succeeded" else stats.answered()}
 
 
 def _handle(job: _Job, end: End) -> str | None:

@@ -47,6 +47,8 @@ _CANCELLED = 1
 class _State(msgspec.Struct):
     num_requests: int = 0
     num_pending: int = 0
+    num_success: int | None = None
+    num_error: int | None = None
 
 
 class _Batch(msgspec.Struct):
@@ -243,6 +245,7 @@ def _remote(batch: _Batch) -> RemoteBatch:
         running=status != "reading",
         end=end,
         parts={"results": batch.batch_id} if end and state.num_requests > 0 else {},
+        lines=_lines_told(state, end),
         faults=(LineFault(line=None, reason=refusal[:300]),) if refusal else (),
         fault=fault_in(refusal) if refusal else None,
         batch_key=batch.name,
@@ -250,6 +253,13 @@ def _remote(batch: _Batch) -> RemoteBatch:
         done=state.num_requests - state.num_pending,
         created_at=moment(batch.create_time),
     )
+
+
+def _lines_told(state: _State, end: End | None) -> dict[str, int]:
+    """Return how many results there are; whether cancelled requests have one is not documented."""
+    if end is None or end == "failed" or state.num_success is None:
+        return {}
+    return {"results": state.num_success + (state.num_error or 0 if end == "completed" else 0)}
 
 
 def _standing(batch: _Batch, state: _State) -> tuple[str, End | None]:

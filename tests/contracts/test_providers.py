@@ -279,6 +279,55 @@ def test_answers_and_errors_of_a_finished_batch_are_both_fetched(name: str, trie
     ]  # fmt: skip
 
 
+def lines_in(trial: Trial, batch: RemoteBatch) -> dict[str, int]:
+    """How many lines each part has."""
+    return {name: b"".join(trial.provider.download(part)).count(b"\n") for name, part in batch.parts.items()}
+
+
+@pytest.mark.parametrize("name", [name for name in SIMULATED if ADAPTERS[name].counts])
+def test_the_lines_of_a_finished_batch_are_told(name: str, tried: Callable[..., Trial]) -> None:
+    trial = tried(name, faults="line.400=0.2")
+    batch = trial.ended(trial.submit(a_submission(name, requests=10)))
+    assert batch.lines == lines_in(trial, batch)
+    assert sum(batch.lines.values()) == 10
+
+
+@pytest.mark.parametrize("name", [name for name in SIMULATED if ADAPTERS[name].counts])
+@pytest.mark.parametrize("fault", ["expire.share=0.5,line.400=0.2", "cancel.share=0.5,line.400=0.2"])
+def test_no_more_lines_are_told_of_than_there_are(name: str, fault: str, tried: Callable[..., Trial]) -> None:
+    trial = tried(name, walk=True, faults=fault)
+    remote_id = trial.submit(a_submission(name, requests=10))
+    trial.provider.status(remote_id)
+    if fault.startswith("cancel"):
+        trial.provider.cancel(remote_id)
+    batch = trial.ended(remote_id)
+    there = lines_in(trial, batch)
+    assert all(count <= there.get(part, 0) for part, count in batch.lines.items()), (batch.lines, there)
+    answered = trial.simulator.ledger.totals.requests
+    assert sum(batch.lines.values()) >= answered
+
+
+def looks_whole(trial: Trial, batch: RemoteBatch) -> bool:
+    """Whether the engine would take what is fetched: lines that can be read, as many as are told of."""
+    try:
+        there = lines_in(trial, batch)
+        trial.outputs(batch)
+    except (UnavailableError, ValueError):
+        return False
+    return all(there.get(part, 0) >= count for part, count in batch.lines.items())
+
+
+@pytest.mark.parametrize("name", SIMULATED)
+@pytest.mark.parametrize("effect", ["empty", "message", "html"])
+def test_something_else_in_place_of_the_answers_shows(name: str, effect: str, tried: Callable[..., Trial]) -> None:
+    trial = tried(name)
+    batch = trial.ended(trial.submit(a_submission(name)))
+    trial.make_fail(f"download.{effect}")
+    assert not looks_whole(trial, batch)
+    trial.make_fail("")
+    assert looks_whole(trial, batch)
+
+
 @pytest.mark.parametrize("name", [name for name in SIMULATED if ADAPTERS[name].expires])
 def test_an_expired_batch_keeps_what_it_answered(name: str, tried: Callable[..., Trial]) -> None:
     trial = tried(name, faults="expire.share=0.5")
