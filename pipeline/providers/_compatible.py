@@ -6,7 +6,7 @@ our key in its `metadata`, a listing newest first, one file of answers and one o
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Generic, Literal, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -15,6 +15,7 @@ from pipeline.errors import ConfigError, OutcomeUnknownError, UnavailableError
 from pipeline.events import End, Fault, LineFault
 from pipeline.providers import RemoteBatch, Submission
 from pipeline.providers._chat import chat_body
+from pipeline.providers._failures import fault_in, keeping_answers, own_fault
 from pipeline.providers._http import Body, Http, cut_short, decoded
 from pipeline.settings import Secret
 
@@ -24,8 +25,6 @@ CHAT = "/v1/chat/completions"
 SKEW = timedelta(hours=26)  # our key is exact, so looking back far costs pages only; a clock may be a day ahead
 MOST_PAGES = 500
 _MOST_FAULTS = 1000
-_WAITS = ("token_limit", "rate_limit", "enqueued", "too many requests")
-_MONEY = ("insufficient_quota", "billing", "quota", "credit", "payment")
 _TRANSIENT = ("rate_limit", "server_error", "internal", "timeout", "overloaded", "unavailable")
 _ENDS: dict[str, End] = {
     "completed": "completed",
@@ -215,7 +214,7 @@ def remote_batch(batch: Batch) -> RemoteBatch:
     status = batch.status.lower()
     counts = batch.request_counts or _RequestCounts()
     problems = (batch.errors.data if batch.errors else None) or []
-    return RemoteBatch(
+    remote = RemoteBatch(
         remote_id=batch.id,
         status=status,
         running=status != "validating",
@@ -223,12 +222,13 @@ def remote_batch(batch: Batch) -> RemoteBatch:
         parts=parts(output=batch.output_file_id, error=batch.error_file_id),
         lines=told(output=counts.completed, error=counts.failed) if status in _TOLD else {},
         faults=tuple(LineFault(line=problem.line, reason=_reason(problem)) for problem in problems[:_MOST_FAULTS]),
-        fault=_account_fault(problems) if status == "failed" else None,
+        fault=_fault(problems) if status == "failed" else None,
         batch_key=key_in(batch.metadata),
         requests=counts.total or None,
         done=(counts.completed or 0) + (counts.failed or 0),
         created_at=moment(batch.created_at),
     )
+    return keeping_answers(remote, answered=bool(remote.parts))
 
 
 def parts(**handles: str | None) -> dict[str, str]:
@@ -251,22 +251,13 @@ def _reason(problem: _Problem) -> str:
     return ": ".join(part[:300] for part in (problem.code, problem.message) if part) or "failed without a reason"
 
 
-def _account_fault(problems: list[_Problem]) -> Fault | None:
-    """Tell a full queue or a missing file, which our lines cannot help, from lines that are wrong."""
-    kinds: list[Literal["rate", "account"]] = []
-    for problem in problems:
-        fault = "rate" if "Cannot find file" in (problem.message or "") else fault_in(problem.code or "")
-        if fault is not None:
-            kinds.append(fault)
-    return kinds[0] if kinds else None
-
-
-def fault_in(text: str) -> Literal["rate", "account"] | None:
-    """Return whose fault a text speaks of: a full queue's, the account's, or neither's."""
-    words = text.lower()
-    if any(word in words for word in _WAITS):
-        return "rate"
-    return "account" if any(word in words for word in _MONEY) else None
+def _fault(problems: list[_Problem]) -> Fault | None:
+    """Tell what our lines cannot help (a full queue, a missing file, a broken server) from lines that are wrong."""
+    known = [fault for problem in problems if (fault := fault_in(problem.code or ""))]
+    if known:
+        return known[0]
+    named = any(problem.line is not None for problem in problems)
+    return None if named else own_fault(" ".join(map(_reason, problems)))
 
 
 def moment(value: float | str | None) -> datetime | None:

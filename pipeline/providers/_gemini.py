@@ -23,6 +23,7 @@ _RPC = {
 }  # fmt: skip
 _HTTP = {400: 3, 401: 16, 403: 7, 404: 5, 408: 4, 409: 10, 429: 8, 499: 1, 500: 13, 502: 14, 503: 14, 504: 4}
 _SENT_AGAIN = frozenset({4, 8, 10, 13, 14})
+_CONTENT = frozenset({3, 6, 9, 11, 12, 15})
 _ENDS: dict[str, End] = {
     "succeeded": "completed",
     "partially_succeeded": "completed",
@@ -255,7 +256,7 @@ def batch_fault(error: RpcError | None) -> Fault | None:
     code = _HTTP.get(given, given)
     if code in {7, 16}:
         return "account"
-    return "rate" if code in _SENT_AGAIN or code == 5 else None
+    return None if code in _CONTENT else "rate"
 
 
 def whole(value: object) -> int:

@@ -25,7 +25,8 @@ from pipeline.events import End, LineFault
 from pipeline.providers import RemoteBatch, Submission
 from pipeline.providers._aws import Clients, clients, translated
 from pipeline.providers._bedrock import check_model, decode_line, invocation, model_input
-from pipeline.providers._compatible import SKEW, check_plain, fault_in
+from pipeline.providers._compatible import SKEW, check_plain
+from pipeline.providers._failures import failure, keeping_answers
 from pipeline.providers._http import cut_short, repeated
 from pipeline.settings import Settings
 
@@ -206,7 +207,7 @@ class Bedrock:
         status = job.status.lower()
         end = _ENDS.get(status)
         parts = self._parts(job) if end else {}
-        return RemoteBatch(
+        remote = RemoteBatch(
             remote_id=job.job_arn,
             status=status,
             running=status not in {"submitted", "validating", "scheduled"},
@@ -214,12 +215,13 @@ class Bedrock:
             parts=parts,
             lines=_lines_told(job, end) if len(parts) <= 1 else {},
             faults=(LineFault(line=None, reason=job.message[:300]),) if job.message and end == "failed" else (),
-            fault=fault_in(job.message or "") if end == "failed" else None,
+            fault=failure(job.message or "") if end == "failed" else None,
             batch_key=batch_key,
             requests=job.total_record_count or None,
             done=job.processed_record_count,
             created_at=job.submit_time,
         )
+        return keeping_answers(remote, answered=bool(parts))
 
     def _parts(self, job: _Job) -> dict[str, str]:
         """Return every object with answers the job left under its prefix."""

@@ -20,6 +20,7 @@ from pipeline.domain import QUESTION, REQUEST_ID, Frame, Judge, Limits, Message,
 from pipeline.errors import ConfigError, OutcomeUnknownError, RejectedError, UnavailableError
 from pipeline.events import End
 from pipeline.providers import LiveCall, RemoteBatch, Submission
+from pipeline.providers._failures import keeping_answers
 from pipeline.providers._gemini import (
     Content,
     RpcError,
@@ -347,7 +348,7 @@ def _remote(operation: _Operation) -> RemoteBatch:
     state = plain_state(metadata.state) or _state_without_word(operation)
     end = end_of(state) or (end_of(_state_without_word(operation)) if operation.done else None)
     output = (metadata.output or _Output()).responses_file or (operation.response or _Output()).responses_file
-    return RemoteBatch(
+    remote = RemoteBatch(
         remote_id=operation.name,
         status=state,
         running=state != "pending",
@@ -361,6 +362,7 @@ def _remote(operation: _Operation) -> RemoteBatch:
         done=stats.done(),
         created_at=moment(metadata.create_time),
     )
+    return keeping_answers(remote, answered=bool(remote.parts))
 
 
 def _lines_told(stats: _Stats, end: End | None) -> dict[str, int]:

@@ -26,13 +26,13 @@ from pipeline.providers._compatible import (
     bearer,
     check_plain,
     compatible_body,
-    fault_in,
     key_in,
     line_frame,
     moment,
     parts,
     told,
 )
+from pipeline.providers._failures import failure, keeping_answers
 from pipeline.providers._http import Http, cut_short, fingerprint
 from pipeline.settings import Settings
 
@@ -162,7 +162,7 @@ def _lines_told(job: _Job, end: End | None) -> dict[str, int]:
 def _remote(job: _Job) -> RemoteBatch:
     status = job.status.lower()
     messages = [(problem.message or "failed without a reason")[:300] for problem in job.errors or []]
-    return RemoteBatch(
+    remote = RemoteBatch(
         remote_id=job.id,
         status=status,
         running=status != "queued",
@@ -170,12 +170,13 @@ def _remote(job: _Job) -> RemoteBatch:
         parts=parts(output=job.output_file, error=job.error_file),
         lines=_lines_told(job, _ENDS.get(status)),
         faults=tuple(LineFault(line=None, reason=message) for message in messages) if status == "failed" else (),
-        fault=fault_in(" ".join(messages)) if status == "failed" else None,
+        fault=failure(" ".join(messages)) if status == "failed" else None,
         batch_key=key_in(job.metadata),
         requests=job.total_requests or None,
         done=job.completed_requests or 0,
         created_at=moment(job.created_at),
     )
+    return keeping_answers(remote, answered=bool(remote.parts))
 
 
 _DIALECT: Dialect[_Job] = Dialect(kind=_Job, remote=_remote, order=_order, listed=_listed, batches="/batch/jobs")

@@ -21,6 +21,7 @@ from pipeline.domain import QUESTION, REQUEST_ID, Frame, Judge, Limits, Message,
 from pipeline.errors import ConfigError, OutcomeUnknownError, RejectedError
 from pipeline.events import End
 from pipeline.providers import RemoteBatch, Submission
+from pipeline.providers._failures import keeping_answers
 from pipeline.providers._gcs import Bucket, Place, signer
 from pipeline.providers._gemini import (
     Content,
@@ -320,7 +321,7 @@ def _remote(job: _Job) -> RemoteBatch:
     end = end_of(state)
     stats = job.completion_stats or _Stats()
     handle = _handle(job, end) if end else None
-    return RemoteBatch(
+    remote = RemoteBatch(
         remote_id=job.name,
         status=state,
         running=state not in {"pending", "queued"},
@@ -333,6 +334,7 @@ def _remote(job: _Job) -> RemoteBatch:
         done=stats.done(),
         created_at=moment(job.create_time),
     )
+    return keeping_answers(remote, answered=stats.answered() > 0)
 
 
 def _lines_told(stats: _Stats, state: str) -> dict[str, int]:

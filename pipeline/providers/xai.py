@@ -25,11 +25,11 @@ from pipeline.providers._compatible import (
     check_models,
     check_plain,
     compatible_body,
-    fault_in,
     line_frame,
     moment,
     upload_form,
 )
+from pipeline.providers._failures import failure, keeping_answers
 from pipeline.providers._http import Http, cut_short, decoded, fingerprint
 from pipeline.settings import Secret, Settings
 
@@ -239,7 +239,7 @@ def _remote(batch: _Batch) -> RemoteBatch:
     state = batch.state or _State()
     status, end = _standing(batch, state)
     refusal = batch.cancel_by_xai_message
-    return RemoteBatch(
+    remote = RemoteBatch(
         remote_id=batch.batch_id,
         status=status,
         running=status != "reading",
@@ -247,12 +247,13 @@ def _remote(batch: _Batch) -> RemoteBatch:
         parts={"results": batch.batch_id} if end and state.num_requests > 0 else {},
         lines=_lines_told(state, end),
         faults=(LineFault(line=None, reason=refusal[:300]),) if refusal else (),
-        fault=fault_in(refusal) if refusal else None,
+        fault=failure(refusal) if refusal else None,
         batch_key=batch.name,
         requests=state.num_requests or None,
         done=state.num_requests - state.num_pending,
         created_at=moment(batch.create_time),
     )
+    return keeping_answers(remote, answered=bool(state.num_success))
 
 
 def _lines_told(state: _State, end: End | None) -> dict[str, int]:

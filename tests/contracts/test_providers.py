@@ -328,6 +328,39 @@ def test_something_else_in_place_of_the_answers_shows(name: str, effect: str, tr
     assert looks_whole(trial, batch)
 
 
+@pytest.mark.parametrize("name", [name for name in SIMULATED if ADAPTERS[name].uploads])
+@pytest.mark.parametrize("fault", ["run.token_limit=1", "run.server_error=1"])
+def test_a_batch_that_its_provider_failed_is_sent_again(name: str, fault: str, tried: Callable[..., Trial]) -> None:
+    trial = tried(name, faults=fault)
+    batch = trial.ended(trial.submit(a_submission(name)))
+    assert (batch.end, batch.fault) == ("failed", "rate")
+
+
+@pytest.mark.parametrize("name", [name for name in SIMULATED if ADAPTERS[name].uploads])
+def test_a_batch_whose_input_is_gone_is_sent_again(name: str, tried: Callable[..., Trial]) -> None:
+    trial = tried(name)
+    submission = a_submission(name)
+    file_id = trial.provider.upload(submission)
+    remote_id = trial.provider.create(submission, file_id=file_id)
+    assert file_id is not None
+    trial.provider.discard(file_id)
+    batch = trial.ended(remote_id)
+    assert (batch.end, batch.fault) == ("failed", "rate")
+    assert trial.simulator.ledger.totals.requests == 0
+
+
+@pytest.mark.parametrize("name", [name for name in SIMULATED if ADAPTERS[name].uploads])
+@pytest.mark.parametrize("lines", [b"not json\n", b""])
+def test_a_batch_that_fails_for_its_lines_is_not_sent_again(
+    name: str, lines: bytes, tried: Callable[..., Trial]
+) -> None:
+    trial = tried(name)
+    whole = a_submission(name)
+    broken = msgspec.structs.replace(whole, size=len(lines), chunks=lambda: iter((lines,)))
+    batch = trial.ended(trial.submit(broken))
+    assert (batch.end, batch.fault) == ("failed", None)
+
+
 @pytest.mark.parametrize("name", [name for name in SIMULATED if ADAPTERS[name].expires])
 def test_an_expired_batch_keeps_what_it_answered(name: str, tried: Callable[..., Trial]) -> None:
     trial = tried(name, faults="expire.share=0.5")

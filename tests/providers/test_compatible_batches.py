@@ -18,7 +18,8 @@ from pipeline.clock import FixedClock, SystemClock
 from pipeline.domain import Judge, Output
 from pipeline.errors import AccountError, ConfigError, RejectedError, UnavailableError
 from pipeline.providers import Provider, Submission
-from pipeline.providers._compatible import fault_in, moment, sent_again
+from pipeline.providers._compatible import moment, sent_again
+from pipeline.providers._failures import failure
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator
 
@@ -161,6 +162,18 @@ def test_together_finds_an_attempt_by_the_name_of_its_file(simulate: Callable[..
         remote_id = provider.create(second, file_id=provider.upload(second))
         assert provider.find("pl-1", since=since) == []
         assert [batch.remote_id for batch in provider.find("pl-2", since=since)] == [remote_id]
+
+
+def test_together_has_one_file_id_for_equal_bytes_whatever_their_key(simulate: Callable[..., Simulator]) -> None:
+    simulator = simulate()
+    settings = Settings({"TOGETHER_API_KEY": KEY, "TOGETHER_BASE_URL": simulator.together_base_url})
+    with contextlib.closing(providers.module("together").build(settings, SystemClock(), transport=None)) as provider:
+        first, again, second = (provider.upload(a_submission(key)) for key in ("pl-1", "pl-1", "pl-2"))
+        other = provider.upload(a_submission("pl-3", LINES.replace(b"hi", b"ho")))
+    assert first == again == second
+    assert other != first
+    actions = [file.action for file in simulator.ledger.files]
+    assert actions == ["uploaded", "deleted", "uploaded", "uploaded"]  # the second key's file took the first's place
 
 
 def test_together_finds_a_batch_whose_file_was_just_deleted(simulate: Callable[..., Simulator]) -> None:
@@ -393,12 +406,45 @@ def test_only_errors_are_sent_again(status: Any) -> None:
         ("insufficient_quota", "account"),
         ("billing_hard_limit_reached", "account"),
         ("your credits are used up", "account"),
+        ("Internal server error", "rate"),
+        ("server_error: Sorry about that!", "rate"),
+        ("an oddity nobody has seen yet", "rate"),
+        ("", "rate"),
+        ("File f-1 was not found.", "rate"),
+        ("the input file was deleted", "rate"),
+        ("Cannot find file f-1, or you have no access to it.", "rate"),
+        ("The specified key does not exist.", "rate"),
         ("invalid_json_line", None),
-        ("", None),
+        ("Line 3: internal server error", None),
+        ("The model m does not exist", None),
+        ("The input file is empty.", None),
+        ("The input file has 9 requests; a batch may have 5.", None),
     ],
 )
 def test_a_text_tells_whose_fault_it_is(text: str, fault: str | None) -> None:
-    assert fault_in(text) == fault
+    assert failure(text) == fault
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("openai", {"id": "b", "status": "failed", "output_file_id": "f"}),
+        ("mistral", {"id": "b", "status": "FAILED", "errors": [{"message": "Internal error"}], "output_file": "f"}),
+        ("together", {"id": "b", "status": "FAILED", "error": "Internal error", "output_file_id": "f"}),
+        (
+            "xai",
+            {
+                "batch_id": "b",
+                "cancel_by_xai_message": "Internal error",
+                "state": {"num_requests": 9, "num_success": 4},
+            },
+        ),
+    ],
+)
+def test_answers_of_a_batch_that_its_provider_failed_are_kept_and_the_rest_sent_again(name: str, answer: Any) -> None:
+    with provider_on(name, lambda request: httpx.Response(200, json=answer)) as provider:
+        batch = provider.status("b")
+    assert (batch.end, batch.fault, list(batch.parts.values())) == ("expired", None, ["b" if name == "xai" else "f"])
 
 
 @pytest.mark.parametrize(
