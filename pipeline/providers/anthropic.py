@@ -203,8 +203,8 @@ class Anthropic:
         return []
 
     def candidates(self, *, since: datetime, requests: int) -> list[RemoteBatch]:
-        """Return the batches with that many requests made since then, or up to 15 minutes before."""
-        return [batch for batch in self._newest(since - _SKEW) if batch.requests == requests]
+        """Return the batches made since then, or 15 minutes before, with that many requests or none counted yet."""
+        return [batch for batch in self._newest(since - _SKEW) if batch.requests in {requests, None}]
 
     def custom_ids(self, remote_id: str) -> Iterator[str]:
         """Yield the ids of the requests in an ended batch, read from its results; damaged lines are left out."""
@@ -293,7 +293,7 @@ def _remote(batch: _Batch) -> RemoteBatch:
         end=_end(batch) if batch.processing_status == "ended" else None,
         parts={"output": batch.id} if batch.processing_status == "ended" and batch.results_url else {},
         lines={"output": counts.total()} if counts and batch.processing_status == "ended" and batch.results_url else {},
-        requests=counts.total() if counts else None,
+        requests=(counts.total() or None) if counts else None,
         done=counts.done() if counts else None,
         created_at=_moment(batch.created_at),
     )

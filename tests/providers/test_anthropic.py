@@ -145,6 +145,17 @@ def test_candidates_are_told_by_time_and_number_and_proven_by_their_ids(simulate
         assert sorted(provider.custom_ids(made[3])) == ["r0", "r1", "r2"]
 
 
+@pytest.mark.parametrize(
+    ("counts", "is_candidate"),
+    [({"processing": 3}, True), ({"processing": 2}, False), ({"processing": 0}, True), ({}, True), (None, True)],
+)
+def test_a_batch_that_counts_nothing_yet_may_be_ours(counts: dict[str, int] | None, is_candidate: bool) -> None:
+    row = {"id": "msgbatch_1", "processing_status": "in_progress", "request_counts": counts}
+    with closing(built(Seen(body={"data": [row]}))) as provider:
+        found = provider.candidates(since=datetime(2026, 11, 16, tzinfo=UTC), requests=3)
+    assert [batch.end for batch in found] == [None] * is_candidate
+
+
 @pytest.mark.parametrize("more", [{"data": []}, {"data": [{"id": "msgbatch_1", "processing_status": "ended"}]}])
 def test_a_listing_whose_end_is_not_reached_proves_nothing(more: dict[str, Any]) -> None:
     now = datetime(2026, 11, 16, tzinfo=UTC)
