@@ -6,16 +6,17 @@ our key in its `metadata`, a listing newest first, one file of answers and one o
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Generic, Literal, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
 from pipeline.domain import REQUEST_ID, Frame, Judge, Message, Output
-from pipeline.errors import ConfigError, OutcomeUnknownError
+from pipeline.errors import ConfigError, OutcomeUnknownError, UnavailableError
 from pipeline.events import End, Fault, LineFault
 from pipeline.providers import RemoteBatch, Submission
 from pipeline.providers._chat import chat_body
-from pipeline.providers._http import Body, Http, decoded
+from pipeline.providers._failures import fault_in, keeping_answers, own_fault
+from pipeline.providers._http import Body, Http, cut_short, decoded
 from pipeline.settings import Secret
 
 B = TypeVar("B")
@@ -24,8 +25,6 @@ CHAT = "/v1/chat/completions"
 SKEW = timedelta(hours=26)  # our key is exact, so looking back far costs pages only; a clock may be a day ahead
 MOST_PAGES = 500
 _MOST_FAULTS = 1000
-_WAITS = ("token_limit", "rate_limit", "enqueued", "too many requests")
-_MONEY = ("insufficient_quota", "billing", "quota", "credit", "payment")
 _TRANSIENT = ("rate_limit", "server_error", "internal", "timeout", "overloaded", "unavailable")
 _ENDS: dict[str, End] = {
     "completed": "completed",
@@ -37,6 +36,10 @@ _ENDS: dict[str, End] = {
 
 class _File(msgspec.Struct):
     id: str
+
+
+class _Size(msgspec.Struct):
+    bytes: int | None = None
 
 
 class _Created(msgspec.Struct):
@@ -76,6 +79,10 @@ class _Page(msgspec.Struct):
     data: list[Batch] | None = None
     value: list[Batch] | None = None
     has_more: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.data is None and self.value is None:
+            raise ValueError("a listing without a list")
 
 
 def upload_form(http: Http, submission: Submission) -> str:
@@ -136,8 +143,14 @@ class FilesAndBatches(Generic[B]):
         return self._dialect.remote(self._http.get(f"{self._dialect.batches}/{remote_id}", self._dialect.kind))
 
     def download(self, handle: str) -> Iterator[bytes]:
-        """Yield one file's bytes as they arrive."""
-        return self._http.stream(f"/files/{handle}/content")
+        """Yield one file's bytes as they arrive; counts may be missing, but a file that comes empty must be empty."""
+        begun = False
+        for chunk in self._http.stream(f"/files/{handle}/content"):
+            begun = True
+            yield chunk
+        size = 0 if begun else self._http.get(f"/files/{handle}", _Size).bytes
+        if size:
+            raise UnavailableError(f"file {handle} came without any of its {size} bytes")
 
     def cancel(self, remote_id: str) -> None:
         """Ask the provider to stop; a batch that has ended meanwhile is no error."""
@@ -164,7 +177,7 @@ def check_models(http: Http) -> str:
 
 
 def newest(http: Http, since: datetime, *, page_size: int | None = 100) -> Iterator[RemoteBatch]:
-    """Yield batches newest first, page by page, until one is older than `since`; a cursor that loops ends it."""
+    """Yield batches newest first, page by page, until one is older than `since`."""
     after: str | None = None
     seen: set[str] = set()
     for _ in range(MOST_PAGES):
@@ -175,9 +188,12 @@ def newest(http: Http, since: datetime, *, page_size: int | None = 100) -> Itera
         yield from batches
         seen.update(batch.remote_id for batch in batches)
         oldest = min((batch.created_at for batch in batches if batch.created_at), default=None)
-        if not page.has_more or not batches or (oldest is not None and oldest < since):
+        if not page.has_more or (oldest is not None and oldest < since):
             return
+        if not batches:
+            break
         after = rows[-1].id
+    raise cut_short("/batches")
 
 
 def order(submission: Submission, file_id: str | None, *, endpoint: str = CHAT) -> Mapping[str, object]:
@@ -198,24 +214,30 @@ def remote_batch(batch: Batch) -> RemoteBatch:
     status = batch.status.lower()
     counts = batch.request_counts or _RequestCounts()
     problems = (batch.errors.data if batch.errors else None) or []
-    return RemoteBatch(
+    remote = RemoteBatch(
         remote_id=batch.id,
         status=status,
         running=status != "validating",
         end=_ENDS.get(status),
         parts=parts(output=batch.output_file_id, error=batch.error_file_id),
-        lines={"output": counts.completed or 0, "error": counts.failed or 0} if status in _TOLD else {},
+        lines=told(output=counts.completed, error=counts.failed) if status in _TOLD else {},
         faults=tuple(LineFault(line=problem.line, reason=_reason(problem)) for problem in problems[:_MOST_FAULTS]),
-        fault=_account_fault(problems) if status == "failed" else None,
+        fault=_fault(problems) if status == "failed" else None,
         batch_key=key_in(batch.metadata),
         requests=counts.total or None,
         created_at=moment(batch.created_at),
     )
+    return keeping_answers(remote, answered=bool(remote.parts))
 
 
 def parts(**handles: str | None) -> dict[str, str]:
     """Return the files that are there; an empty id is none."""
     return {name: handle for name, handle in handles.items() if handle}
+
+
+def told(**counts: int | None) -> dict[str, int]:
+    """Return how many lines the parts have, as far as it is told."""
+    return {name: count for name, count in counts.items() if count is not None}
 
 
 def key_in(metadata: Mapping[str, object] | None) -> str | None:
@@ -228,22 +250,13 @@ def _reason(problem: _Problem) -> str:
     return ": ".join(part[:300] for part in (problem.code, problem.message) if part) or "failed without a reason"
 
 
-def _account_fault(problems: list[_Problem]) -> Fault | None:
-    """Tell a full queue or a missing file, which our lines cannot help, from lines that are wrong."""
-    kinds: list[Literal["rate", "account"]] = []
-    for problem in problems:
-        fault = "rate" if "Cannot find file" in (problem.message or "") else fault_in(problem.code or "")
-        if fault is not None:
-            kinds.append(fault)
-    return kinds[0] if kinds else None
-
-
-def fault_in(text: str) -> Literal["rate", "account"] | None:
-    """Return whose fault a text speaks of: a full queue's, the account's, or neither's."""
-    words = text.lower()
-    if any(word in words for word in _WAITS):
-        return "rate"
-    return "account" if any(word in words for word in _MONEY) else None
+def _fault(problems: list[_Problem]) -> Fault | None:
+    """Tell what our lines cannot help (a full queue, a missing file, a broken server) from lines that are wrong."""
+    known = [fault for problem in problems if (fault := fault_in(problem.code or ""))]
+    if known:
+        return known[0]
+    named = any(problem.line is not None for problem in problems)
+    return None if named else own_fault(" ".join(map(_reason, problems)))
 
 
 def moment(value: float | str | None) -> datetime | None:

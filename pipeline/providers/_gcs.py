@@ -11,7 +11,8 @@ import msgspec
 
 from pipeline.clock import Clock
 from pipeline.errors import AccountError, ConfigError, RejectedError, UnavailableError
-from pipeline.providers._http import Body, Http
+from pipeline.providers._gemini import page_of
+from pipeline.providers._http import Body, Http, cut_short
 from pipeline.settings import is_loopback
 
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
@@ -48,6 +49,7 @@ class _Object(msgspec.Struct):
 
 
 class _Page(msgspec.Struct, rename="camel"):
+    kind: str = ""
     items: list[_Object] = []
     next_page_token: str | None = None
 
@@ -78,14 +80,19 @@ class Bucket:
         """Return the names of all objects under the prefix."""
         found: list[str] = []
         token: str | None = None
+        seen: set[str] = set()
+        path = f"/storage/v1/b/{place.bucket}/o"
         for _ in range(_MOST_PAGES):
             params = {"prefix": f"{place.name}/"} | ({"pageToken": token} if token else {})
-            page = self._http.get(f"/storage/v1/b/{place.bucket}/o", _Page, params=params)
+            page = page_of(self._http.get(path, dict[str, object], params=params), _Page)
             found += [item.name for item in page.items]
-            if not page.next_page_token or page.next_page_token == token:
-                break
             token = page.next_page_token
-        return sorted(found)
+            if not token:
+                return sorted(found)
+            if token in seen:
+                break
+            seen.add(token)
+        raise cut_short(path)
 
     def read(self, place: Place) -> Iterator[bytes]:
         """Yield the object's bytes as they arrive."""

@@ -3,11 +3,12 @@
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import TypeVar
 
 import msgspec
 
 from pipeline.domain import Judge, Message, Output, Tokens
-from pipeline.errors import ConfigError
+from pipeline.errors import ConfigError, UnavailableError
 from pipeline.events import End, Fault, LineFault
 
 _ALL = ("minimal", "low", "medium", "high")
@@ -22,6 +23,7 @@ _RPC = {
 }  # fmt: skip
 _HTTP = {400: 3, 401: 16, 403: 7, 404: 5, 408: 4, 409: 10, 429: 8, 499: 1, 500: 13, 502: 14, 503: 14, 504: 4}
 _SENT_AGAIN = frozenset({4, 8, 10, 13, 14})
+_CONTENT = frozenset({3, 6, 9, 11, 12, 15})
 _ENDS: dict[str, End] = {
     "succeeded": "completed",
     "partially_succeeded": "completed",
@@ -210,6 +212,24 @@ def _tokens(usage: _Usage | None) -> Tokens:
     )
 
 
+P = TypeVar("P", bound=msgspec.Struct)
+
+
+def page_of(answer: Mapping[str, object], kind: type[P]) -> P:
+    """Return a page of a listing, or raise UnavailableError if it is something else.
+
+    Google leaves out what is empty, so that nothing at all is an empty page; an answer without any member of a page, or
+    with an error among them, is none.
+    """
+    known = {field.encode_name for field in msgspec.structs.fields(kind)}
+    if "error" in answer or (answer and not known & answer.keys()):
+        raise UnavailableError(f"a listing is something else: it has {', '.join(sorted(answer))[:200]}")
+    try:
+        return msgspec.convert(answer, kind)
+    except msgspec.ValidationError as error:
+        raise UnavailableError(f"the answer cannot be read: {error}") from error
+
+
 def plain_state(state: str) -> str:
     """Return the state without its prefix, which is `BATCH_STATE_` or `JOB_STATE_`, in small letters."""
     return state.rpartition("STATE_")[2].lower()
@@ -236,7 +256,7 @@ def batch_fault(error: RpcError | None) -> Fault | None:
     code = _HTTP.get(given, given)
     if code in {7, 16}:
         return "account"
-    return "rate" if code in _SENT_AGAIN or code == 5 else None
+    return None if code in _CONTENT else "rate"
 
 
 def whole(value: object) -> int:

@@ -293,6 +293,11 @@ def checked_host(url: str) -> str:
     return parts.hostname
 
 
+def cut_short(path: str) -> UnavailableError:
+    """Return the error of a listing that announces more but shows nothing new: it proves nothing."""
+    return UnavailableError(f"GET {path} announces more than it shows; its end was not reached")
+
+
 def decoded(body: bytes, kind: type[T]) -> T:
     """Return the answer, or raise OutcomeUnknownError: it came back from a call that may have worked."""
     try:

@@ -29,7 +29,7 @@ from pipeline.providers._claude import (
     failed,
     message_body,
 )
-from pipeline.providers._http import Body, Http, decoded, fingerprint
+from pipeline.providers._http import Body, Http, cut_short, decoded, fingerprint
 from pipeline.settings import Secret, Settings
 
 _HEAD, _TAIL = b'{"requests":[', b"]}"
@@ -198,8 +198,8 @@ class Anthropic:
         return []
 
     def candidates(self, *, since: datetime, requests: int) -> list[RemoteBatch]:
-        """Return the batches with that many requests made since then, or up to 15 minutes before."""
-        return [batch for batch in self._newest(since - _SKEW) if batch.requests == requests]
+        """Return the batches made since then, or 15 minutes before, with that many requests or none counted yet."""
+        return [batch for batch in self._newest(since - _SKEW) if batch.requests in {requests, None}]
 
     def custom_ids(self, remote_id: str) -> Iterator[str]:
         """Yield the ids of the requests in an ended batch, read from its results; damaged lines are left out."""
@@ -218,9 +218,12 @@ class Anthropic:
             yield from (batch for batch in batches if batch.created_at is None or batch.created_at >= since)
             seen.update(batch.remote_id for batch in batches)
             oldest = min((batch.created_at for batch in batches if batch.created_at), default=None)
-            if not page.has_more or not batches or (oldest is not None and oldest < since):
+            if not page.has_more or (oldest is not None and oldest < since):
                 return
+            if not batches:
+                break
             after = page.data[-1].id
+        raise cut_short(_BATCHES)
 
     def status(self, remote_id: str) -> RemoteBatch:
         """Return the batch as it is now."""
@@ -285,7 +288,7 @@ def _remote(batch: _Batch) -> RemoteBatch:
         end=_end(batch) if batch.processing_status == "ended" else None,
         parts={"output": batch.id} if batch.processing_status == "ended" and batch.results_url else {},
         lines={"output": counts.total()} if counts and batch.processing_status == "ended" and batch.results_url else {},
-        requests=counts.total() if counts else None,
+        requests=(counts.total() or None) if counts else None,
         created_at=_moment(batch.created_at),
     )
 

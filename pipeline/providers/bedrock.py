@@ -25,8 +25,9 @@ from pipeline.events import End, LineFault
 from pipeline.providers import RemoteBatch, Submission
 from pipeline.providers._aws import Clients, clients, translated
 from pipeline.providers._bedrock import check_model, decode_line, invocation, model_input
-from pipeline.providers._compatible import SKEW, check_plain, fault_in
-from pipeline.providers._http import repeated
+from pipeline.providers._compatible import SKEW, check_plain
+from pipeline.providers._failures import failure, keeping_answers
+from pipeline.providers._http import cut_short, repeated
 from pipeline.settings import Settings
 
 T = TypeVar("T")
@@ -78,6 +79,9 @@ class _Job(msgspec.Struct, rename="camel"):
     submit_time: datetime | None = None
     output_data_config: _OutputConfig | None = None
     total_record_count: int | None = None
+    processed_record_count: int | None = None
+    success_record_count: int | None = None
+    error_record_count: int | None = None
 
 
 def check_judge(judge: Judge) -> None:
@@ -177,16 +181,21 @@ class Bedrock:
         ]
 
     def _jobs(self, **query: object) -> Iterator[_Job]:
-        seen: set[object] = {None}
+        seen: set[object] = set()
         more: dict[str, object] = {}
         while True:
             listed = functools.partial(self._bedrock.list_model_invocation_jobs, **query, **more)
             answer: dict[str, Any] = self._asked("ListModelInvocationJobs", listed)  # as the library hands it over
-            yield from (_job(summary) for summary in answer.get("invocationJobSummaries", ()))
-            if answer.get("nextToken") in seen:
+            if "invocationJobSummaries" not in answer:
+                raise UnavailableError("ListModelInvocationJobs answered without a list")
+            yield from (_job(summary) for summary in answer["invocationJobSummaries"])
+            token = answer.get("nextToken")
+            if not token:
                 return
-            seen.add(answer["nextToken"])
-            more = {"nextToken": answer["nextToken"]}
+            if token in seen:
+                raise cut_short("/model-invocation-jobs")
+            seen.add(token)
+            more = {"nextToken": token}
 
     def status(self, remote_id: str) -> RemoteBatch:
         """Return the job as it is now."""
@@ -197,18 +206,21 @@ class Bedrock:
     def _remote(self, job: _Job, batch_key: str | None) -> RemoteBatch:
         status = job.status.lower()
         end = _ENDS.get(status)
-        return RemoteBatch(
+        parts = self._parts(job) if end else {}
+        remote = RemoteBatch(
             remote_id=job.job_arn,
             status=status,
             running=status not in {"submitted", "validating", "scheduled"},
             end=end,
-            parts=self._parts(job) if end else {},
+            parts=parts,
+            lines=_lines_told(job, end) if len(parts) <= 1 else {},
             faults=(LineFault(line=None, reason=job.message[:300]),) if job.message and end == "failed" else (),
-            fault=fault_in(job.message or "") if end == "failed" else None,
+            fault=failure(job.message or "") if end == "failed" else None,
             batch_key=batch_key,
             requests=job.total_record_count or None,
             created_at=job.submit_time,
         )
+        return keeping_answers(remote, answered=bool(parts))
 
     def _parts(self, job: _Job) -> dict[str, str]:
         """Return every object with answers the job left under its prefix."""
@@ -262,6 +274,13 @@ class Bedrock:
 
     def _below(self, name: str) -> _Place:
         return _Place(self._root.bucket, f"{self._root.key}/{name}" if self._root.key else name)
+
+
+def _lines_told(job: _Job, end: End | None) -> dict[str, int]:
+    """Return how many lines the one object has: errors are among them; what a job did not get to has none."""
+    if end is None or end == "failed" or job.success_record_count is None:
+        return {}
+    return {"output": job.success_record_count + (job.error_record_count or 0 if end == "completed" else 0)}
 
 
 def _token(batch_key: str) -> str:

@@ -18,7 +18,9 @@ import msgspec
 from pipeline.clock import Clock
 from pipeline.domain import QUESTION, REQUEST_ID, Frame, Judge, Limits, Message, Mode, Output
 from pipeline.errors import ConfigError, OutcomeUnknownError, RejectedError, UnavailableError
+from pipeline.events import End
 from pipeline.providers import LiveCall, RemoteBatch, Submission
+from pipeline.providers._failures import keeping_answers
 from pipeline.providers._gemini import (
     Content,
     RpcError,
@@ -30,10 +32,11 @@ from pipeline.providers._gemini import (
     end_of,
     failed,
     moment,
+    page_of,
     plain_state,
     whole,
 )
-from pipeline.providers._http import Http, checked_host, decoded, fingerprint
+from pipeline.providers._http import Http, checked_host, cut_short, decoded, fingerprint
 from pipeline.settings import Secret, Settings
 
 MODES: tuple[Mode, ...] = ("batch", "live")
@@ -64,6 +67,14 @@ class _Output(msgspec.Struct, rename="camel"):
 
 class _Stats(msgspec.Struct, rename="camel"):
     request_count: object = 0
+    successful_request_count: object = 0
+    failed_request_count: object = 0
+
+    def answered(self) -> int:
+        return whole(self.successful_request_count)
+
+    def done(self) -> int:
+        return self.answered() + whole(self.failed_request_count)
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -252,16 +263,20 @@ class Gemini:
         return [batch for batch in self._all() if _carries(batch.batch_key, batch_key)]
 
     def _all(self) -> Iterator[RemoteBatch]:
+        path = f"/{self._version}/batches"
         token: str | None = None
         seen: set[str] = set()
         for _ in range(_MOST_PAGES):
             params: dict[str, str | int] = {"pageSize": 100} | ({"pageToken": token} if token else {})
-            page = self._http.get(f"/{self._version}/batches", _Page, params=params)
+            page = page_of(self._http.get(path, dict[str, object], params=params), _Page)
             yield from map(_remote, page.operations)
             token = page.next_page_token
-            if not token or token in seen:
+            if not token:
                 return
+            if token in seen:
+                break
             seen.add(token)
+        raise cut_short(path)
 
     def status(self, remote_id: str) -> RemoteBatch:
         """Return the batch as it is now."""
@@ -333,18 +348,27 @@ def _remote(operation: _Operation) -> RemoteBatch:
     state = plain_state(metadata.state) or _state_without_word(operation)
     end = end_of(state) or (end_of(_state_without_word(operation)) if operation.done else None)
     output = (metadata.output or _Output()).responses_file or (operation.response or _Output()).responses_file
-    return RemoteBatch(
+    remote = RemoteBatch(
         remote_id=operation.name,
         status=state,
         running=state != "pending",
         end=end,
         parts={"output": output} if output and end else {},
+        lines=_lines_told(stats, end) if output and metadata.batch_stats else {},
         faults=batch_faults(operation.error) if end == "failed" else (),
         fault=batch_fault(operation.error) if end == "failed" else None,
         batch_key=metadata.display_name,
         requests=whole(stats.request_count) or None,
         created_at=moment(metadata.create_time),
     )
+    return keeping_answers(remote, answered=bool(remote.parts))
+
+
+def _lines_told(stats: _Stats, end: End | None) -> dict[str, int]:
+    """Return how many lines the results have: errors are among them, but nothing is promised of a batch cut short."""
+    if end is None or end == "failed":
+        return {}
+    return {"output": stats.done() if end == "completed" else stats.answered()}
 
 
 def _state_without_word(operation: _Operation) -> str:

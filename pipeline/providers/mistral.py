@@ -26,13 +26,14 @@ from pipeline.providers._compatible import (
     bearer,
     check_plain,
     compatible_body,
-    fault_in,
     key_in,
     line_frame,
     moment,
     parts,
+    told,
 )
-from pipeline.providers._http import Http, fingerprint
+from pipeline.providers._failures import failure, keeping_answers
+from pipeline.providers._http import Http, cut_short, fingerprint
 from pipeline.settings import Settings
 
 MODES: tuple[Mode, ...] = ("batch", "live")
@@ -62,10 +63,13 @@ class _Job(msgspec.Struct):
     output_file: str | None = None
     error_file: str | None = None
     total_requests: int | None = None
+    completed_requests: int | None = None
+    succeeded_requests: int | None = None
+    failed_requests: int | None = None
 
 
 class _Page(msgspec.Struct):
-    data: list[_Job] | None = None
+    data: list[_Job]
     total: int | None = None
 
 
@@ -138,28 +142,40 @@ def _listed(http: Http, since: datetime) -> Iterator[RemoteBatch]:
             "order_by": "-created",
         }
         page = http.get("/batch/jobs", _Page, params=query)
-        new = [job for job in page.data or [] if job.id not in seen]
+        new = [job for job in page.data if job.id not in seen]
         yield from map(_remote, new)
         seen.update(job.id for job in new)
-        if not new or (page.total is not None and len(seen) >= page.total):
+        if len(seen) >= page.total if page.total is not None else not page.data:
             return
+        if not new:
+            break
+    raise cut_short("/batch/jobs")
+
+
+def _lines_told(job: _Job, end: End | None) -> dict[str, int]:
+    """Return how many lines the files have; of requests that a job did not get to there may be none."""
+    if end is None or end == "failed":
+        return {}
+    return told(output=job.succeeded_requests, error=job.failed_requests if end == "completed" else None)
 
 
 def _remote(job: _Job) -> RemoteBatch:
     status = job.status.lower()
     messages = [(problem.message or "failed without a reason")[:300] for problem in job.errors or []]
-    return RemoteBatch(
+    remote = RemoteBatch(
         remote_id=job.id,
         status=status,
         running=status != "queued",
         end=_ENDS.get(status),
         parts=parts(output=job.output_file, error=job.error_file),
+        lines=_lines_told(job, _ENDS.get(status)),
         faults=tuple(LineFault(line=None, reason=message) for message in messages) if status == "failed" else (),
-        fault=fault_in(" ".join(messages)) if status == "failed" else None,
+        fault=failure(" ".join(messages)) if status == "failed" else None,
         batch_key=key_in(job.metadata),
         requests=job.total_requests or None,
         created_at=moment(job.created_at),
     )
+    return keeping_answers(remote, answered=bool(remote.parts))
 
 
 _DIALECT: Dialect[_Job] = Dialect(kind=_Job, remote=_remote, order=_order, listed=_listed, batches="/batch/jobs")

@@ -5,7 +5,8 @@ once, under the name they came with first; create wraps the job, the listing is 
 are upper case, a failure is one text; a line's error stands alone, without a status; there are no counts.
 A batch carries no key of ours: it is found by its input file, whose name is our key. Two attempts at one batch have the
 same bytes and therefore would share a file; that is why a file left by an earlier attempt is deleted and sent anew
-under the new key. Nothing is lost by that: attempts of one batch are never open together.
+under the new key. Nothing is lost by that: attempts of one batch are never open together. The wire offers no other
+key: two batches of equal bytes have one file id, and cannot be told apart by it.
 Limits: 50,000 requests and 100 MB a batch, 24 h at best. Live calls have a host of their own unless
 `TOGETHER_BASE_URL` is set, with or without `/v1`.
 """
@@ -32,12 +33,12 @@ from pipeline.providers._compatible import (
     bearer,
     check_plain,
     compatible_body,
-    fault_in,
     line_frame,
     moment,
     parts,
     sent_again,
 )
+from pipeline.providers._failures import failure, keeping_answers
 from pipeline.providers._http import Body, Http, Reply, decoded, fingerprint
 from pipeline.settings import Settings
 
@@ -234,13 +235,14 @@ def _remote(job: _Job) -> RemoteBatch:
     status = job.status.lower()
     said = str(job.error)[:300] if job.error else ""
     named = _LINE.search(said)
-    return RemoteBatch(
+    remote = RemoteBatch(
         remote_id=job.id,
         status=status,
         running=status != "validating",
         end=_ENDS.get(status),
         parts=parts(output=job.output_file_id, error=job.error_file_id),
         faults=(LineFault(line=int(named[1]) if named else None, reason=said),) if said else (),
-        fault=fault_in(said) if status == "failed" and not named else None,
+        fault=failure(said) if status == "failed" else None,
         created_at=moment(job.created_at),
     )
+    return keeping_answers(remote, answered=bool(remote.parts))

@@ -21,6 +21,7 @@ from pipeline.domain import QUESTION, REQUEST_ID, Frame, Judge, Limits, Message,
 from pipeline.errors import ConfigError, OutcomeUnknownError, RejectedError
 from pipeline.events import End
 from pipeline.providers import RemoteBatch, Submission
+from pipeline.providers._failures import keeping_answers
 from pipeline.providers._gcs import Bucket, Place, signer
 from pipeline.providers._gemini import (
     Content,
@@ -34,9 +35,11 @@ from pipeline.providers._gemini import (
     failed,
     moment,
     moment_seconds,
+    page_of,
     plain_state,
+    whole,
 )
-from pipeline.providers._http import Body, Http, decoded, fingerprint
+from pipeline.providers._http import Body, Http, cut_short, decoded, fingerprint
 from pipeline.settings import Secret, Settings, checked_address
 
 MODES: tuple[Mode, ...] = ("batch",)
@@ -66,12 +69,24 @@ class _OutputInfo(msgspec.Struct, rename="camel"):
     gcs_output_directory: str | None = None
 
 
+class _Stats(msgspec.Struct, rename="camel"):
+    successful_count: object = 0
+    failed_count: object = 0
+
+    def answered(self) -> int:
+        return whole(self.successful_count)
+
+    def done(self) -> int:
+        return self.answered() + whole(self.failed_count)
+
+
 class _Job(msgspec.Struct, rename="camel"):
     name: str
     state: str = "JOB_STATE_PENDING"
     display_name: str | None = None
     labels: dict[str, str] | None = None
     create_time: str | None = None
+    completion_stats: _Stats | None = None
     output_config: _OutputConfig | None = None
     output_info: _OutputInfo | None = None
     error: RpcError | None = None
@@ -196,13 +211,22 @@ class Vertex:
 
     def _all(self, chosen: str) -> Iterator[_Job]:
         token: str | None = None
+        seen: set[str] = set()
         for _ in range(_MOST_PAGES):
-            params: dict[str, str | int] = {"pageSize": 100, "filter": chosen}
-            page = self._http.get(self._jobs, _Page, params=params | ({"pageToken": token} if token else {}))
+            params: dict[str, str | int] = {
+                "pageSize": 100,
+                "filter": chosen,
+                **({"pageToken": token} if token else {}),
+            }
+            page = page_of(self._http.get(self._jobs, dict[str, object], params=params), _Page)
             yield from page.batch_prediction_jobs
-            if not page.next_page_token or page.next_page_token == token:
-                return
             token = page.next_page_token
+            if not token:
+                return
+            if token in seen:
+                break
+            seen.add(token)
+        raise cut_short(self._jobs)
 
     def status(self, remote_id: str) -> RemoteBatch:
         """Return the job as it is now."""
@@ -236,7 +260,7 @@ class Vertex:
 
     def check(self) -> str:
         """List one job, which is free."""
-        self._http.get(self._jobs, _Page, params={"pageSize": 1})
+        page_of(self._http.get(self._jobs, dict[str, object], params={"pageSize": 1}), _Page)
         return "jobs can be listed"
 
     def close(self) -> None:
@@ -294,18 +318,28 @@ def _key(job: _Job) -> str | None:
 def _remote(job: _Job) -> RemoteBatch:
     state = plain_state(job.state)
     end = end_of(state)
+    stats = job.completion_stats or _Stats()
     handle = _handle(job, end) if end else None
-    return RemoteBatch(
+    remote = RemoteBatch(
         remote_id=job.name,
         status=state,
         running=state not in {"pending", "queued"},
         end=end,
         parts={"output": handle} if handle else {},
+        lines=_lines_told(stats, state) if job.completion_stats else {},
         faults=batch_faults(job.error) if end == "failed" else (),
         fault=batch_fault(job.error) if end == "failed" else None,
         batch_key=_key(job),
         created_at=moment(job.create_time),
     )
+    return keeping_answers(remote, answered=stats.answered() > 0)
+
+
+def _lines_told(stats: _Stats, state: str) -> dict[str, int]:
+    """Return how many lines the shards have together: those of failed requests are sure where all was done."""
+    if state == "failed" or end_of(state) is None:
+        return {}
+    return {"output": stats.done() if state == "succeeded" else stats.answered()}
 
 
 def _handle(job: _Job, end: End) -> str | None:

@@ -21,17 +21,16 @@ from pipeline.events import End, LineFault
 from pipeline.providers import RemoteBatch, Submission
 from pipeline.providers._chat import decode_live_line
 from pipeline.providers._compatible import (
-    MOST_PAGES,
     bearer,
     check_models,
     check_plain,
     compatible_body,
-    fault_in,
     line_frame,
     moment,
     upload_form,
 )
-from pipeline.providers._http import Http, decoded, fingerprint
+from pipeline.providers._failures import failure, keeping_answers
+from pipeline.providers._http import Http, cut_short, decoded, fingerprint
 from pipeline.settings import Secret, Settings
 
 MODES: tuple[Mode, ...] = ("batch",)
@@ -40,6 +39,7 @@ LIMITS = Limits(max_requests=50_000, max_bytes=200_000_000)
 
 _BASE = "https://api.x.ai/v1"
 _PAGE = 100
+_MOST_PAGES = 50_000  # pages may be shorter than asked for: one result each at worst
 _SENT_AGAIN = frozenset({4, 8, 10, 13, 14})  # deadline, exhausted, aborted, internal, unavailable: gRPC's numbers
 _CANCELLED = 1
 
@@ -47,6 +47,8 @@ _CANCELLED = 1
 class _State(msgspec.Struct):
     num_requests: int = 0
     num_pending: int = 0
+    num_success: int | None = None
+    num_error: int | None = None
 
 
 class _Batch(msgspec.Struct):
@@ -66,12 +68,12 @@ class _Paged(msgspec.Struct):
     pagination_token: str | None = None
 
 
-class _Batches(_Paged):
-    batches: list[_Batch] | None = None
+class _Batches(_Paged, kw_only=True):
+    batches: list[_Batch]
 
 
-class _Results(_Paged):
-    results: list[msgspec.Raw] | None = None
+class _Results(_Paged, kw_only=True):
+    results: list[msgspec.Raw]
 
 
 P = TypeVar("P", bound=_Paged)
@@ -185,7 +187,7 @@ class XAI:
     def find(self, batch_key: str, *, since: datetime) -> list[RemoteBatch]:  # noqa: ARG002 - times may be bare dates
         """Return the batches named after our key."""
         pages = self._pages("/batches", _Batches)
-        return [_remote(batch) for page in pages for batch in page.batches or [] if batch.name == batch_key]
+        return [_remote(batch) for page in pages for batch in page.batches if batch.name == batch_key]
 
     def status(self, remote_id: str) -> RemoteBatch:
         """Return the batch as it is now."""
@@ -194,19 +196,22 @@ class XAI:
     def download(self, handle: str) -> Iterator[bytes]:
         """Yield the results of a batch, a line each, as they came."""
         for page in self._pages(f"/batches/{handle}/results", _Results):
-            yield from (_one_line(bytes(result)) for result in page.results or [])
+            yield from (_one_line(bytes(result)) for result in page.results)
 
     def _pages(self, path: str, kind: type[P]) -> Iterator[P]:
-        """Yield every page; a token that was seen before ends it."""
-        seen: set[str | None] = {None}
+        """Yield every page to the last, or raise UnavailableError."""
+        seen: set[str] = set()
         query: dict[str, str | int] = {"limit": _PAGE}
-        for _ in range(MOST_PAGES):
+        for _ in range(_MOST_PAGES):
             page = self._http.get(path, kind, params=query)
             yield page
-            if (page.pagination_token or None) in seen:
+            if not page.pagination_token:
                 return
+            if page.pagination_token in seen:
+                break
             seen.add(page.pagination_token)
-            query["pagination_token"] = page.pagination_token or ""
+            query["pagination_token"] = page.pagination_token
+        raise cut_short(path)
 
     def cancel(self, remote_id: str) -> None:
         """Ask xAI to stop; a batch that has ended meanwhile is no error."""
@@ -234,18 +239,27 @@ def _remote(batch: _Batch) -> RemoteBatch:
     state = batch.state or _State()
     status, end = _standing(batch, state)
     refusal = batch.cancel_by_xai_message
-    return RemoteBatch(
+    remote = RemoteBatch(
         remote_id=batch.batch_id,
         status=status,
         running=status != "reading",
         end=end,
         parts={"results": batch.batch_id} if end and state.num_requests > 0 else {},
+        lines=_lines_told(state, end),
         faults=(LineFault(line=None, reason=refusal[:300]),) if refusal else (),
-        fault=fault_in(refusal) if refusal else None,
+        fault=failure(refusal) if refusal else None,
         batch_key=batch.name,
         requests=state.num_requests or None,
         created_at=moment(batch.create_time),
     )
+    return keeping_answers(remote, answered=bool(state.num_success))
+
+
+def _lines_told(state: _State, end: End | None) -> dict[str, int]:
+    """Return how many results there are; whether cancelled requests have one is not documented."""
+    if end is None or end == "failed" or state.num_success is None:
+        return {}
+    return {"results": state.num_success + (state.num_error or 0 if end == "completed" else 0)}
 
 
 def _standing(batch: _Batch, state: _State) -> tuple[str, End | None]:

@@ -13,7 +13,7 @@ from typing import IO, Protocol
 import msgspec
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.faults import CallFault
@@ -76,6 +76,10 @@ async def _struck(engine: Engine, call: Call, fault: CallFault, response: Respon
         return Response(status_code=500)
     if fault.effect == "html":
         return HTMLResponse(_PAGE)
+    if fault.effect == "message":
+        return JSONResponse({"message": "upstream is restarting"})
+    if fault.effect == "empty":
+        return Response()
     if fault.status == 200:
         return _incomplete(response, fault.effect)
     if not fault.is_applied:

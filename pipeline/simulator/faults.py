@@ -10,6 +10,7 @@ A fault has a name, often a number, and may be limited to the next few occurrenc
     <call>.dropped  .reset       connection closed, or reset, before anything happened
     <call>.lost                  done, then the connection is closed without an answer
     <call>.html                  done, then answered 200 with a page of HTML
+    <call>.message  <call>.empty     done, then answered 200 with JSON that holds nothing but a message, or with nothing
     <call>.401 .403 .404 .408 .409 .413 .500 .502 .503 .504     refused with this status, nothing done
     <call>.408_applied .500_applied .502_applied .503_applied .504_applied     done, then answered with this status
     <call>.429  .429_date        refused with `retry-after` in seconds (`:value`, 1 unless given), as number or date
@@ -22,6 +23,7 @@ A fault has a name, often a number, and may be limited to the next few occurrenc
 **Batches**, decided once a batch, `=number` says how many batches:
 
     run.token_limit              fails: too many tokens are enqueued
+    run.server_error             fails: the provider blames itself
     run.stuck                    never gets beyond `in_progress`
     expire.share=S  cancel.share=S     the batch expires (or, once cancelled, ends) with this share left unanswered
     output.shuffle               order is not kept even if the settings say so
@@ -52,7 +54,8 @@ from pipeline.wording import remedy
 CALLS = ("create", "upload", "poll", "list", "cancel", "download", "delete", "live")
 REFUSALS = ("401", "403", "404", "408", "409", "413", "429", "429_date", "quota", "500", "502", "503", "504")
 APPLIED = ("408_applied", "500_applied", "502_applied", "503_applied", "504_applied")
-EFFECTS = ("dropped", "reset", "lost", "html", *REFUSALS, *APPLIED)
+REPLACED = ("html", "message", "empty")
+EFFECTS = ("dropped", "reset", "lost", *REPLACED, *REFUSALS, *APPLIED)
 LINE_FAULTS = (
     "line.400", "line.429", "line.500",
     "answer.refusal", "answer.length", "answer.filter", "answer.failed",
@@ -68,7 +71,7 @@ _CALL_FAULTS = frozenset(
 )  # fmt: skip
 _COUNTED = _CALL_FAULTS | frozenset(
     (
-        "list.lag", "download.cut", "run.token_limit", "run.stuck",
+        "list.lag", "download.cut", "run.token_limit", "run.server_error", "run.stuck",
         "output.shuffle", "output.crlf", "output.bom", "output.blank", "output.no_newline", "output.absent",
         "output.empty_error_id",
     )
@@ -190,13 +193,13 @@ class CallFault(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_applied(self) -> bool:
         """Whether the call is carried out all the same."""
-        return self.effect in ("lost", "html", "no_id", "unknown_status", "late") or self.effect in APPLIED
+        return self.effect in ("lost", "no_id", "unknown_status", "late", *REPLACED, *APPLIED)
 
     @property
     def status(self) -> int:
         """The HTTP status it is answered with; 0 if the connection is closed without an answer."""
         if self.effect in ("dropped", "reset", "lost", "late"):
             return 0
-        if self.effect in ("html", "no_id", "unknown_status"):
+        if self.effect in ("no_id", "unknown_status", *REPLACED):
             return 200
         return 429 if self.effect == "quota" else int(self.effect[:3])

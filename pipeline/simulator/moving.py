@@ -95,14 +95,23 @@ class Mover:
             return Checked(problems=(LineProblem(code="invalid_request", message=message, param="file_id"),))
         lines = self.lines[job.order.wire]
         checked = lines.check(job, job.source)
-        if checked.problems or not getattr(lines, "fails_whole", True) or not self._faults.take("run.token_limit"):
+        if checked.problems or not getattr(lines, "fails_whole", True):
             return checked
-        message = (
-            f"Enqueued token limit reached for {checked.model} in organization org-simulated. Limit: 2,000,000 "
-            "enqueued tokens. Please try again once some in_progress batches have been completed."
-        )
-        problem = LineProblem(code="token_limit_exceeded", message=message)
-        return Checked(model=checked.model, problems=(problem,))
+        problem = self._struck(checked.model)
+        return Checked(model=checked.model, problems=(problem,)) if problem else checked
+
+    def _struck(self, model: str | None) -> LineProblem | None:
+        """Return why a batch fails whole that nothing is wrong with, if it does."""
+        if self._faults.take("run.server_error"):
+            message = "The server had an error while processing your batch. Sorry about that!"
+            return LineProblem(code="server_error", message=message)
+        if self._faults.take("run.token_limit"):
+            message = (
+                f"Enqueued token limit reached for {model} in organization org-simulated. Limit: 2,000,000 "
+                "enqueued tokens. Please try again once some in_progress batches have been completed."
+            )
+            return LineProblem(code="token_limit_exceeded", message=message)
+        return None
 
     def _unanswered(self, job: Job) -> float:
         expires = job.expires_share is not None or self._timing.expires

@@ -105,7 +105,7 @@ class GcsStore:
         end = at + len(part)
         while at < end:
             reply = self._sent(key, session, part[at - end :], place=(at, end if is_last else None), mark=mark)
-            kept = int(reply.headers.get("Range", "-0").rpartition("-")[2]) + 1 if reply.status == 308 else end
+            kept = _kept(reply) if reply.status == 308 else end
             if kept <= at or (reply.status != 308 and not is_last):
                 raise StoreError(f"{self._what('create', key)}: its upload broke off; run the command again")
             at = kept
@@ -204,6 +204,12 @@ class GcsStore:
 
     def _what(self, verb: str, key: str) -> str:
         return f"cannot {verb} {key} in {self.url}"
+
+
+def _kept(reply: Reply) -> int:
+    """Return how many bytes of an unfinished upload the server has; it names no range while it has none."""
+    last = reply.headers.get("Range", "").rpartition("-")[2]
+    return int(last) + 1 if last.isdigit() else 0
 
 
 def _related(about: bytes, body: bytes) -> tuple[str, bytes]:

@@ -31,7 +31,8 @@ SCHEMA = {
 class Adapter(msgspec.Struct, frozen=True, kw_only=True):
     """How a provider is tried: a model, the environment of a worker, and where the simulator answers it.
 
-    Not every provider has structured answers, batches that expire, files for its input, and results as one stream.
+    Not every provider has structured answers, batches that expire, files for its input, results as one stream, and
+    counts of them.
     """
 
     model: str
@@ -41,6 +42,7 @@ class Adapter(msgspec.Struct, frozen=True, kw_only=True):
     expires: bool = True
     uploads: bool = True
     streams: bool = True
+    counts: bool = True
 
 
 def _google_cloud(**more: str) -> dict[str, str]:
@@ -117,6 +119,7 @@ ADAPTERS: dict[str, Adapter] = {
         model="openai/gpt-oss-120b",
         offline={"TOGETHER_API_KEY": CANARY},
         environment=lambda simulator: {"TOGETHER_BASE_URL": simulator.together_base_url},
+        counts=False,
     ),
     "xai": Adapter(
         model="grok-4.3",

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from pipeline.clock import FixedClock, SystemClock
 from pipeline.domain import Judge
-from pipeline.errors import AccountError, ConfigError, CorruptObjectError, OutcomeUnknownError
+from pipeline.errors import AccountError, ConfigError, CorruptObjectError, OutcomeUnknownError, UnavailableError
 from pipeline.providers import Submission, anthropic
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator
@@ -145,6 +145,24 @@ def test_candidates_are_told_by_time_and_number_and_proven_by_their_ids(simulate
         assert sorted(provider.custom_ids(made[3])) == ["r0", "r1", "r2"]
 
 
+@pytest.mark.parametrize(
+    ("counts", "is_candidate"),
+    [({"processing": 3}, True), ({"processing": 2}, False), ({"processing": 0}, True), ({}, True), (None, True)],
+)
+def test_a_batch_that_counts_nothing_yet_may_be_ours(counts: dict[str, int] | None, is_candidate: bool) -> None:
+    row = {"id": "msgbatch_1", "processing_status": "in_progress", "request_counts": counts}
+    with closing(built(Seen(body={"data": [row]}))) as provider:
+        found = provider.candidates(since=datetime(2026, 11, 16, tzinfo=UTC), requests=3)
+    assert [batch.end for batch in found] == [None] * is_candidate
+
+
+@pytest.mark.parametrize("more", [{"data": []}, {"data": [{"id": "msgbatch_1", "processing_status": "ended"}]}])
+def test_a_listing_whose_end_is_not_reached_proves_nothing(more: dict[str, Any]) -> None:
+    now = datetime(2026, 11, 16, tzinfo=UTC)
+    with closing(built(Seen(body={**more, "has_more": True}))) as provider, pytest.raises(UnavailableError):
+        provider.candidates(since=now, requests=3)
+
+
 def some_lines(count: int) -> bytes:
     message = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hello"}]}
     return b"".join(json.dumps({"custom_id": f"r{at}", "params": message}).encode() + b"\n" for at in range(count))
@@ -154,12 +172,6 @@ def test_damaged_lines_are_left_out_of_the_ids() -> None:
     lines = b'\xff\n{"custom_id":"a","result":{}}\r\n\n{"custom_id":\n{"custom_id":7}\n{"custom_id":"b","result":'
     with closing(built(lambda request: httpx.Response(200, content=lines + b"{}}"))) as provider:
         assert list(provider.custom_ids("msgbatch_1")) == ["a", "b"]
-
-
-def test_a_listing_that_repeats_itself_ends() -> None:
-    row = {"id": "msgbatch_1", "processing_status": "in_progress", "created_at": "2026-11-16T00:00:00Z"}
-    with closing(built(Seen(body={"data": [row], "has_more": True}))) as provider:
-        assert provider.candidates(since=datetime(2026, 11, 16, tzinfo=UTC), requests=1) == []
 
 
 ADAPTIVE = {"type": "adaptive", "display": "summarized"}

@@ -18,7 +18,8 @@ from pipeline.clock import FixedClock, SystemClock
 from pipeline.domain import Judge, Output
 from pipeline.errors import AccountError, ConfigError, RejectedError, UnavailableError
 from pipeline.providers import Provider, Submission
-from pipeline.providers._compatible import fault_in, moment, sent_again
+from pipeline.providers._compatible import moment, sent_again
+from pipeline.providers._failures import failure
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator
 
@@ -163,6 +164,18 @@ def test_together_finds_an_attempt_by_the_name_of_its_file(simulate: Callable[..
         assert [batch.remote_id for batch in provider.find("pl-2", since=since)] == [remote_id]
 
 
+def test_together_has_one_file_id_for_equal_bytes_whatever_their_key(simulate: Callable[..., Simulator]) -> None:
+    simulator = simulate()
+    settings = Settings({"TOGETHER_API_KEY": KEY, "TOGETHER_BASE_URL": simulator.together_base_url})
+    with contextlib.closing(providers.module("together").build(settings, SystemClock(), transport=None)) as provider:
+        first, again, second = (provider.upload(a_submission(key)) for key in ("pl-1", "pl-1", "pl-2"))
+        other = provider.upload(a_submission("pl-3", LINES.replace(b"hi", b"ho")))
+    assert first == again == second
+    assert other != first
+    actions = [file.action for file in simulator.ledger.files]
+    assert actions == ["uploaded", "deleted", "uploaded", "uploaded"]  # the second key's file took the first's place
+
+
 def test_together_finds_a_batch_whose_file_was_just_deleted(simulate: Callable[..., Simulator]) -> None:
     simulator = simulate()
     settings = Settings({"TOGETHER_API_KEY": KEY, "TOGETHER_BASE_URL": simulator.together_base_url})
@@ -206,9 +219,34 @@ def test_a_listing_is_read_until_it_is_older_than_the_attempt() -> None:
     assert found("openai", pages) == (["batch_3"], 2)
 
 
-def test_a_cursor_that_loops_ends_a_listing() -> None:
-    page = {"data": [a_batch(5, "pl-1"), a_batch(4)], "has_more": True}
-    assert found("openai", [page, page]) == (["batch_5"], 2)
+JOB = {"id": "job-1", "status": "RUNNING", "metadata": {"batch_key": "pl-1"}}
+XAIS = {"batch_id": "batch_1", "name": "pl-1"}
+
+
+@pytest.mark.parametrize(
+    ("name", "page"),
+    [
+        ("openai", {"data": [a_batch(5, "pl-1"), a_batch(4)], "has_more": True}),
+        ("openai", {"data": [], "has_more": True}),
+        ("groq", {"data": [a_batch(5, "pl-1")], "has_more": True}),
+        ("azure", {"value": [a_batch(5, "pl-1")], "has_more": True}),
+        ("mistral", {"data": [JOB], "total": 9}),
+        ("mistral", {"data": [JOB]}),
+        ("mistral", {"data": [], "total": 9}),
+        ("xai", {"batches": [XAIS], "pagination_token": "t"}),
+    ],
+)
+def test_a_listing_whose_end_is_not_reached_proves_nothing(name: str, page: Any) -> None:
+    with pytest.raises(UnavailableError, match="end was not reached"):
+        found(name, [page, page, page])
+
+
+@pytest.mark.parametrize("name", ["openai", "groq", "azure", "mistral", "xai", "together"])
+@pytest.mark.parametrize("page", [{}, {"error": {"message": "busy"}}, {"data": None, "batches": None}, []])
+def test_an_answer_without_a_list_is_no_listing(name: str, page: Any) -> None:
+    answer = httpx.Response(200, json=page)
+    with provider_on(name, lambda request: answer) as provider, pytest.raises(UnavailableError):
+        provider.find("pl-1", since=NOW)
 
 
 def test_a_listing_without_times_is_read_on() -> None:
@@ -234,16 +272,14 @@ def test_mistrals_jobs_are_read_page_by_page() -> None:
     jobs = [{"id": f"job-{n}", "status": "RUNNING", "metadata": {"batch_key": f"pl-{n}"}} for n in range(3)]
     pages = [{"data": jobs[:2], "total": 3}, {"data": jobs[2:], "total": 3}]
     assert found("mistral", pages, "pl-2") == (["job-2"], 2)
-    again = [{"data": jobs[:2], "total": 9}, {"data": jobs[:2], "total": 9}]
-    assert found("mistral", again, "pl-1") == (["job-1"], 2)
+    untold = [{"data": jobs[:2]}, {"data": jobs[2:]}, {"data": []}]
+    assert found("mistral", untold, "pl-1") == (["job-1"], 3)
 
 
 def test_xais_batches_are_read_page_by_page() -> None:
     batches = [{"batch_id": f"batch_{n}", "name": f"pl-{n}"} for n in range(2)]
     pages = [{"batches": batches[:1], "pagination_token": "t"}, {"batches": batches[1:], "pagination_token": None}]
     assert found("xai", pages, "pl-1") == (["batch_1"], 2)
-    looped = {"batches": batches[:1], "pagination_token": "t"}
-    assert found("xai", [looped, looped], "pl-1") == ([], 2)
 
 
 # Azure's files, xAI's results, Bedrock's library
@@ -279,6 +315,21 @@ def test_xais_results_come_as_lines_whatever_white_space_they_have() -> None:
         lines = b"".join(provider.download("b")).split(b"\n")
     assert lines.pop() == b""
     assert [json.loads(line) for line in lines] == results
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        {"results": [{"batch_request_id": "a"}], "pagination_token": "t"},
+        {"error": {"message": "internal", "code": 13}},
+        {"pagination_token": None},
+        {},
+    ],
+)
+def test_results_of_xai_that_are_not_whole_are_none(page: Any) -> None:
+    replies = Replies({"GET /v1/batches/b/results": [httpx.Response(200, json=page)]})
+    with provider_on("xai", replies) as provider, pytest.raises(UnavailableError):
+        list(provider.download("b"))
 
 
 def test_a_batch_of_bedrock_without_its_library_names_the_remedy() -> None:
@@ -355,12 +406,45 @@ def test_only_errors_are_sent_again(status: Any) -> None:
         ("insufficient_quota", "account"),
         ("billing_hard_limit_reached", "account"),
         ("your credits are used up", "account"),
+        ("Internal server error", "rate"),
+        ("server_error: Sorry about that!", "rate"),
+        ("an oddity nobody has seen yet", "rate"),
+        ("", "rate"),
+        ("File f-1 was not found.", "rate"),
+        ("the input file was deleted", "rate"),
+        ("Cannot find file f-1, or you have no access to it.", "rate"),
+        ("The specified key does not exist.", "rate"),
         ("invalid_json_line", None),
-        ("", None),
+        ("Line 3: internal server error", None),
+        ("The model m does not exist", None),
+        ("The input file is empty.", None),
+        ("The input file has 9 requests; a batch may have 5.", None),
     ],
 )
 def test_a_text_tells_whose_fault_it_is(text: str, fault: str | None) -> None:
-    assert fault_in(text) == fault
+    assert failure(text) == fault
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("openai", {"id": "b", "status": "failed", "output_file_id": "f"}),
+        ("mistral", {"id": "b", "status": "FAILED", "errors": [{"message": "Internal error"}], "output_file": "f"}),
+        ("together", {"id": "b", "status": "FAILED", "error": "Internal error", "output_file_id": "f"}),
+        (
+            "xai",
+            {
+                "batch_id": "b",
+                "cancel_by_xai_message": "Internal error",
+                "state": {"num_requests": 9, "num_success": 4},
+            },
+        ),
+    ],
+)
+def test_answers_of_a_batch_that_its_provider_failed_are_kept_and_the_rest_sent_again(name: str, answer: Any) -> None:
+    with provider_on(name, lambda request: httpx.Response(200, json=answer)) as provider:
+        batch = provider.status("b")
+    assert (batch.end, batch.fault, list(batch.parts.values())) == ("expired", None, ["b" if name == "xai" else "f"])
 
 
 @pytest.mark.parametrize(

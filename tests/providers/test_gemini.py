@@ -157,8 +157,24 @@ def test_a_name_that_was_cut_is_still_ours(shown: str, found: bool) -> None:
     assert [batch.remote_id for batch in ours] == (["batches/q"] if found else [])
 
 
-def test_a_listing_whose_cursor_loops_ends() -> None:
-    page = {"operations": [], "nextPageToken": "again"}
+@pytest.mark.parametrize(
+    "page",
+    [
+        {"operations": [], "nextPageToken": "again"},
+        {"nextPageToken": "again"},
+        {"message": "upstream is restarting"},
+        {"error": {"code": 13, "message": "Internal."}},
+        {"operations": [], "error": {"code": 13}},
+        {"operations": "none"},
+    ],
+)
+def test_what_is_no_whole_listing_proves_nothing(page: dict[str, Any]) -> None:
+    with closing(built(lambda request: httpx.Response(200, json=page))) as provider, pytest.raises(UnavailableError):
+        provider.find("pl-1", since=NOW)
+
+
+@pytest.mark.parametrize("page", [{}, {"operations": []}, {"operations": [], "kind": "new"}])
+def test_an_empty_listing_may_have_no_members_at_all(page: dict[str, Any]) -> None:
     with closing(built(lambda request: httpx.Response(200, json=page))) as provider:
         assert provider.find("pl-1", since=NOW) == []
 

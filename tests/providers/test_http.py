@@ -133,11 +133,6 @@ def test_a_long_wait_is_left_to_the_engine(clock: FixedClock) -> None:
     assert clock.monotonic() == 0
 
 
-def test_a_listing_that_repeats_itself_ends(clock: FixedClock) -> None:
-    page = {"data": [{"id": "b1", "status": "completed", "created_at": 4_000_000_000}], "has_more": True}
-    assert a_provider(answers(200, page), clock).find("pl-1", since=clock.now()) == []
-
-
 def test_a_download_that_breaks_off_is_unavailable_not_complete(clock: FixedClock) -> None:
     class _Cut(httpx.SyncByteStream):
         def __iter__(self):

@@ -124,6 +124,22 @@ def test_promised_results_must_be_there_and_others_need_not() -> None:
 
 
 @pytest.mark.parametrize(
+    "page",
+    [
+        {"nextPageToken": "again"},
+        {"message": "upstream is restarting"},
+        {"batchPredictionJobs": [], "error": {"code": 13}},
+    ],
+)
+def test_what_is_no_whole_listing_proves_nothing(page: dict[str, Any]) -> None:
+    with closing(built(lambda request: httpx.Response(200, json=page))) as provider:
+        with pytest.raises(UnavailableError):
+            provider.find(KEY, since=NOW)
+        with pytest.raises(UnavailableError):
+            list(provider.download("gs://meadow/out/d/"))
+
+
+@pytest.mark.parametrize(
     ("location", "host"),
     [
         ("global", "aiplatform.googleapis.com"),

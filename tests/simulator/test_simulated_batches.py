@@ -105,12 +105,15 @@ def test_expiry_may_strike_one_batch_only(simulated: Simulated) -> None:
     assert [wire.run(some_lines(2))["status"] for _ in range(2)] == ["expired", "completed"]
 
 
-def test_a_full_queue_fails_the_batch(simulated: Simulated) -> None:
-    wire = simulated(faults="run.token_limit=1")
+@pytest.mark.parametrize(
+    ("fault", "code"), [("run.token_limit", "token_limit_exceeded"), ("run.server_error", "server_error")]
+)
+def test_a_full_queue_or_a_broken_server_fails_the_batch(simulated: Simulated, fault: str, code: str) -> None:
+    wire = simulated(faults=f"{fault}=1")
     batch = wire.run(some_lines(2))
     (problem,) = batch["errors"]["data"]
     assert (batch["status"], batch["model"], batch["usage"]) == ("failed", "gpt-6-luna", None)
-    assert (problem["code"], problem["line"], counts(batch)) == ("token_limit_exceeded", None, (0, 0, 0))
+    assert (problem["code"], problem["line"], counts(batch)) == (code, None, (0, 0, 0))
     assert wire.run(some_lines(2))["status"] == "completed"
 
 

@@ -105,6 +105,16 @@ def test_an_empty_account_is_told_from_a_rate_limit(served: Served) -> None:
     assert "retry-after" not in answer.headers
 
 
+def test_a_message_or_nothing_may_come_back_in_place_of_an_answer(served: Served) -> None:
+    file_id = served.upload(some_lines(1))
+    served.strike("create.message=1,create.empty=1")
+    answers = [served.create(file_id) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200] * 3
+    assert answers[0].json() == {"message": "upstream is restarting"}
+    assert answers[1].content == b""
+    assert [create.outcome for create in served.ledger.creates[-3:]] == ["applied"] * 3
+
+
 def test_a_page_of_html_may_come_back(served: Served) -> None:
     served.strike("create.html=1")
     answer = served.create("file-none")

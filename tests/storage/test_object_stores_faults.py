@@ -60,6 +60,16 @@ def test_a_create_whose_answer_is_lost_is_sent_again_until_it_is_known(remote: R
     assert len({call.path for call in creates}) == 1
 
 
+def test_an_upload_of_which_the_server_kept_nothing_is_not_gone_on_with(gcs_proxy: Proxy) -> None:
+    """A 308 without a range says that no byte is there; going on behind the first would leave a hole."""
+    store = Remote(gcs_proxy).store()
+    gcs_proxy.spoil(lambda call: call.method == "PUT", (308, b""))
+    with pytest.raises(StoreError, match="broke off"):
+        store.put_parts(KEY, [b"a" * 2**18, b"b"])
+    assert not store.exists(KEY)
+    assert [call.method for call in gcs_proxy.calls if call.method == "PUT"] == ["PUT"]
+
+
 def test_a_rival_that_wrote_first_is_seen_through_a_lost_answer(remote: Remote) -> None:
     remote.store().put_new(KEY, b"theirs")
     remote.proxy.spoil(remote.is_create, "cut", 2)

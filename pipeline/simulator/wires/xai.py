@@ -141,7 +141,7 @@ class _Batches:
 
     def _read(self, job: Job, begin: int, end: int) -> list[bytes]:
         """Return a slice of the lines of both files; a damaged line has no place in a page of JSON."""
-        handles = (job.output_file_id, job.error_file_id) if job.is_ended else ()
+        handles = (job.output_file_id, job.error_file_id)  # there as soon as no request is pending
         files = [self._engine.files.get(handle, wire=WIRE) for handle in handles if handle]
         lines = (line.strip() for file in files if file for line in file.path.read_bytes().split(b"\n"))
         return list(islice((line for line in lines if _is_json(line)), begin, end))

@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pipeline.simulator.documents import JsonObject
+from pipeline.simulator.jobs import LineProblem
 from pipeline.simulator.wires._speaking import Problem, RefusedError, json_answer
 
 _WORDS = {
@@ -35,6 +36,13 @@ def invalid(message: str) -> Problem:
 def rpc(problem: Problem) -> JsonObject:
     """Return the refusal as it stands in lines and operations: with the number of google.rpc."""
     return {"code": _NUMBERS.get(problem.kind, 2), "message": problem.message}
+
+
+def rpc_error(problem: LineProblem) -> JsonObject:
+    """Return why a whole batch failed, with the number of google.rpc."""
+    numbers = {"token_limit_exceeded": 8, "server_error": 13}
+    code = 5 if problem.param == "file_id" else numbers.get(problem.code, 3)
+    return {"code": code, "message": problem.message}
 
 
 def decoded(body: bytes) -> JsonObject:

@@ -9,7 +9,7 @@ from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.jobs import Job, Order
 from pipeline.simulator.wires._google.content import perform
-from pipeline.simulator.wires._google.speaking import GoogleManner, decoded, invalid, problem_of, time_of
+from pipeline.simulator.wires._google.speaking import GoogleManner, decoded, invalid, problem_of, rpc_error, time_of
 from pipeline.simulator.wires._speaking import Problem, RefusedError, Speaker, json_answer
 from pipeline.simulator.wires.gemini.files import output_name
 
@@ -143,9 +143,7 @@ def _operation(job: Job) -> JsonObject:
 
 def _error(job: Job) -> JsonObject | None:
     if job.problems:
-        problem = job.problems[0]
-        code = 8 if problem.code == "token_limit_exceeded" else 5 if problem.param == "file_id" else 3
-        return {"code": code, "message": problem.message}
+        return rpc_error(job.problems[0])
     code, message = _ERRORS.get(job.phase, (0, ""))
     return {"code": code, "message": message} if code else None
 

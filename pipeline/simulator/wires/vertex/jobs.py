@@ -10,7 +10,7 @@ from starlette.routing import Route
 from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.jobs import Job, Order
-from pipeline.simulator.wires._google.speaking import GoogleManner, decoded, invalid, problem_of, time_of
+from pipeline.simulator.wires._google.speaking import GoogleManner, decoded, invalid, problem_of, rpc_error, time_of
 from pipeline.simulator.wires._speaking import Problem, RefusedError, Speaker, json_answer
 from pipeline.simulator.wires.vertex.storage import Storage, file_id_of
 
@@ -172,7 +172,5 @@ def _ended(job: Job, when: float) -> JsonObject:
     if job.output_file_id is not None:
         shown["outputInfo"] = {"gcsOutputDirectory": _directory(job)}
     if job.problems:
-        problem = job.problems[0]
-        code = 8 if problem.code == "token_limit_exceeded" else 5 if problem.param == "file_id" else 3
-        shown["error"] = {"code": code, "message": problem.message}
+        shown["error"] = rpc_error(job.problems[0])
     return shown
