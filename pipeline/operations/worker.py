@@ -146,7 +146,11 @@ class Worker:
 
 
 class Run:
-    """One run in the hands of a worker; `troubles` says what keeps it from asking the provider about a batch."""
+    """One run in the hands of a worker.
+
+    `troubles` says what keeps it from asking the provider about a batch, `failure` what went wrong with the whole run
+    when it was last worked on.
+    """
 
     def __init__(self, worker: Worker, config: RunConfig, experiment: Experiment, digest: Digest) -> None:
         self.worker = worker
@@ -155,6 +159,7 @@ class Run:
         self.experiment_digest = digest
         self.run_id = config.run_id
         self.troubles: dict[BatchId, str] = {}
+        self.failure: str | None = None
         self._log = RunLog(worker.store, config.run_id, clock=worker.clock, writer=worker.name)
 
     @property
@@ -195,9 +200,11 @@ class Run:
 
     @property
     def trouble(self) -> str | None:
-        """What keeps the run from asking its provider about a batch that is open, for people."""
+        """What keeps the run from going on, or from asking its provider about a batch that is open, for people."""
         batches = self.state.batches
-        return next((why for name, why in self.troubles.items() if batches[name].phase != "published"), None)
+        return self.failure or next(
+            (why for name, why in self.troubles.items() if batches[name].phase != "published"), None
+        )
 
     def notify(self, batch: BatchState | None, text: str, *, warning: bool = False) -> None:
         """Tell a person at the screen."""
