@@ -185,18 +185,20 @@ def finish(worker: Worker, runs: list[Run], *, interval: float, once: bool = Fal
     """Resume the runs, show how they ended, and return the exit code."""
     with progress_of(sum(run.config.requests for run in runs)) as watch:
         end = resume_runs(worker, runs, interval=interval, once=once, watch=watch)
-    names = list(dict.fromkeys(run.experiment.name for run in runs))
-    show_status(status(worker, names).experiments)
+    failed = {run.experiment.name for run in runs if run.failure}
+    names = [name for name in dict.fromkeys(run.experiment.name for run in runs) if name not in failed]
+    show_status(status(worker, names).experiments if names else [])
     return _exit_code(end, strict=strict)
 
 
 def _exit_code(end: Standing, *, strict: bool) -> int:
     for reason in end.reasons:
         complain(reason, title="waits for you")
-    if end.is_open:
+    if end.counts.open:
         complain(
             f"{counted(end.counts.open, 'request is', 'requests are')} open; `pairlog resume` goes on", title="left"
         )
+    if end.is_open:
         return 1
     failed = end.counts.ended - end.counts.ok
     if strict and failed:

@@ -2,11 +2,14 @@
 
 from pipeline import planning
 from pipeline.errors import ConflictError, ProviderError
-from pipeline.events import CancelAsked
+from pipeline.events import BatchPlanned, CancelAsked
+from pipeline.ids import BatchId
 from pipeline.operations.continuing import continue_due
 from pipeline.operations.publishing import publish_due
 from pipeline.operations.worker import Run
-from pipeline.state import AT_PROVIDER
+from pipeline.state import AT_PROVIDER, RunState
+
+_BATCHES_A_COMMIT = 1_000
 
 
 def cancel(run: Run) -> int:
@@ -29,22 +32,30 @@ def cancel(run: Run) -> int:
     return len(asked)
 
 
-def _record(run: Run) -> set[str]:
-    """Append the wish, behind whatever was decided meanwhile; return the batches it is about."""
-    while True:
-        state = run.refresh()
-        missing = planning.unasked(state)
-        planned = planning.first_batches((index, state.segments[index]) for index in missing)
-        open_ = [
-            batch.batch_id
-            for batch in state.batches.values()
-            if batch.phase not in {"published", "cancelled"} and not batch.cancel_asked
-        ]
-        wanted = (*open_, *(batch.batch_id for batch in planned))
-        if not wanted:
-            return set()
+def _record(run: Run) -> set[BatchId]:
+    """Append the wish, behind whatever was decided meanwhile; return the batches it is about.
+
+    A run of very many slices takes several commits. What is asked for already goes first, and no slice is planned
+    without being cancelled in the same commit: who stops in between has cancelled less, and sent nothing more.
+    """
+    asked: set[BatchId] = set()
+    while events := _wish(run.refresh()):
         try:
-            run.decide(*planned, CancelAsked(batch_ids=wanted))
+            run.decide(*events)
         except ConflictError:
             continue
-        return set(wanted)
+        asked.update(events[-1].batch_ids)
+    return asked
+
+
+def _wish(state: RunState) -> tuple[*tuple[BatchPlanned, ...], CancelAsked] | None:
+    """Return the next commit: the end of batches that are open or, if none is, of slices that nobody asked for."""
+    open_ = [
+        batch.batch_id
+        for batch in state.batches.values()
+        if batch.phase not in {"published", "cancelled"} and not batch.cancel_asked
+    ]
+    missing = [] if open_ else planning.unasked(state)[:_BATCHES_A_COMMIT]
+    planned = planning.first_batches((index, state.segments[index]) for index in missing)
+    wanted = open_[:_BATCHES_A_COMMIT] or [batch.batch_id for batch in planned]
+    return (*planned, CancelAsked(batch_ids=tuple(wanted))) if wanted else None

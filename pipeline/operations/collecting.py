@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from pipeline import planning
 from pipeline.errors import AccountError, ConflictError, ProviderError, RejectedError, UnavailableError
-from pipeline.events import AnyEvent, Ended, OutputsStored, Part, StatusChanged
+from pipeline.events import AnyEvent, Ended, LineFault, OutputsStored, Part, StatusChanged
 from pipeline.ids import BatchId
 from pipeline.operations.late import late_parts
 from pipeline.operations.recording import facts
@@ -16,16 +16,18 @@ from pipeline.operations.worker import Run
 from pipeline.providers import Provider, RemoteBatch
 from pipeline.state import BatchState
 from pipeline.storage import keys
+from pipeline.storage.log import in_commits
 from pipeline.storage.streams import Measured, compressed, decompressed
 
 _NO_FILES = "completed, no files yet"
 _EVENTS_A_COMMIT = 100
 _FAULTS_KEPT = 200
+_LONGEST_REASON = 200  # so many faults of so many characters fit into one commit, however they are written there
 _TELLING = 2**20
 
 
 def poll_due(run: Run, *, only: Container[BatchId] | None = None, at_once: int = 1) -> int:
-    """Ask after every batch at its provider; append what changed, in one commit; return how many ended.
+    """Ask after every batch at its provider; append what changed, in few commits; return how many ended.
 
     Args:
         only: ask after nothing but these batches.
@@ -42,8 +44,8 @@ def poll_due(run: Run, *, only: Container[BatchId] | None = None, at_once: int =
             if remote is not None and remote.remote_id == batch.remote_id:
                 events += _news(run, batch, remote)
         try:
-            for start in range(0, len(events), _EVENTS_A_COMMIT):
-                run.decide(*events[start : start + _EVENTS_A_COMMIT])
+            for together in in_commits(events, most=_EVENTS_A_COMMIT):
+                run.decide(*together)
         except ConflictError:
             continue
         return sum(isinstance(event, Ended) for event in events)
@@ -128,7 +130,7 @@ def _news(run: Run, batch: BatchState, remote: RemoteBatch) -> list[AnyEvent]:
                 end=remote.end,
                 status=remote.status,
                 parts=dict(remote.parts),
-                faults=remote.faults[:_FAULTS_KEPT],
+                faults=tuple(map(_shortened, remote.faults[:_FAULTS_KEPT])),
                 fault=remote.fault,
                 not_before=not_before,
                 lines=dict(remote.lines),
@@ -141,8 +143,12 @@ def _news(run: Run, batch: BatchState, remote: RemoteBatch) -> list[AnyEvent]:
 
 def _may_have_answers(remote: RemoteBatch) -> bool:
     """Say whether answers may turn up after the end: the provider tells neither where they are nor that none are."""
-    is_over = remote.end in {"expired", "cancelled"}
-    return is_over and "output" not in remote.parts and "output" not in remote.lines
+    told = {*remote.parts, *remote.lines} - {"error"}
+    return remote.end in {"expired", "cancelled"} and not told
+
+
+def _shortened(fault: LineFault) -> LineFault:
+    return LineFault(line=fault.line, reason=fault.reason[:_LONGEST_REASON])
 
 
 def _without_files(run: Run, batch: BatchState) -> list[AnyEvent]:

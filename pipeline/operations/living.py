@@ -1,10 +1,13 @@
 """Live runs: the same log, statuses and table as a batch, request by request.
 
 A live batch is made of calls that this worker makes itself. Answers are stored at least once a second, so that a kill
-loses no more than that; who goes on reads what is stored and makes only the calls that have no answer yet.
+loses no more than that; who goes on reads what is stored and makes only the calls that have no answer yet. Who is
+interrupted begins no further call, and stores the answers that were under way.
 """
 
+import contextlib
 from collections.abc import Container, Iterator
+from itertools import count
 
 import msgspec
 
@@ -80,27 +83,34 @@ def _call(run: Run, batch: BatchState) -> bool:
         return _finish(run, batch)
     answered = {name for name, _ in _stored(run, batch)}
     open_ = [request for request in _inputs(run, batch) if request.request_id not in answered]
-    chunks = len(run.worker.store.list_from(keys.outputs(run.run_id, batch.batch_id)))
+    numbers = count(len(run.worker.store.list_from(keys.outputs(run.run_id, batch.batch_id))))
     try:
         calls = ((request.request_id, bytes(request.body)) for request in open_)
         for answers in client.answers(calls):
-            _keep(run, batch, chunks, answers)
-            chunks += 1
+            _keep(run, batch, numbers, answers)
             if not run.keep() or run.refresh().batches[batch.batch_id].cancel_asked:
                 client.stop()
     except AccountError as error:
         run.troubles[batch.batch_id] = f"{judge.provider} refuses live calls: {error}"
         return False
+    except BaseException:
+        run.notify(batch, "waits for the answers to calls under way; interrupt again to leave without them")
+        for answers in client.rest():
+            _keep(run, batch, numbers, answers)
+            run.keep()
+        raise
     run.troubles.pop(batch.batch_id, None)
     return _finish(run, run.refresh().batches[batch.batch_id])
 
 
-def _keep(run: Run, batch: BatchState, number: int, answers: list[LiveAnswer]) -> None:
-    """Store a second's answers, byte for byte."""
-    if answers:
+def _keep(run: Run, batch: BatchState, numbers: Iterator[int], answers: list[LiveAnswer]) -> None:
+    """Store a second's answers, byte for byte, under the next number that is free."""
+    for number in numbers if answers else ():
         part = f"{_LIVE}{number:06d}"
         key = keys.output(run.run_id, batch.batch_id, attempt=batch.attempt, part=part, source=run.worker.name)
-        run.worker.store.put_stream(key, compressed([_encoder.encode_lines(answers)]))
+        with contextlib.suppress(ConflictError):
+            run.worker.store.put_stream(key, compressed([_encoder.encode_lines(answers)]))
+            return
 
 
 def _inputs(run: Run, batch: BatchState) -> Iterator[_Request]:

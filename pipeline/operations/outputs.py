@@ -38,6 +38,7 @@ class Reading:
         plan = run.state.plan
         assert plan is not None, "a batch is only planned in a planned run"
         self._again = batch.send < plan.attempts and not batch.cancel_asked
+        self._waits_for_money = not batch.cancel_asked and not run.is_live
         sizes = run.renderer.sizes(self._asked.positions)
         self._lines = _line_numbers(run.fits(sizes))
         self._ended_before = set(np.flatnonzero(sizes == 0).tolist())
@@ -71,7 +72,7 @@ class Reading:
         if not self._is_read:
             self.table()
         left = [output for place, (output, _) in self._waiting.items() if output.again and not self._ended[place]]
-        faults = [output.reason for output in left if any(word in (output.reason or "").lower() for word in _MONEY)]
+        faults = [output.reason for output in left if _wants_money(output.reason)]
         return faults[0] if faults and len(faults) == again else None
 
     def _written(self, *, contradicted: set[int]) -> bytes:
@@ -208,8 +209,9 @@ class Reading:
         """Return how the request ended, None if it has not."""
         if ending.again:
             stopped = self._batch.fault in {"account", "rate"} and not self._batch.cancel_asked
-            innocent = stopped or (self.spared and self._lines.get(place) not in self._named)
-            if self._again or innocent:
+            innocent = self.spared and self._lines.get(place) not in self._named
+            unpaid = self._waits_for_money and _wants_money(ending.reason)
+            if self._again or stopped or innocent or unpaid:
                 return None
             if self._batch.cancel_asked and ending.status in _UNANSWERED:
                 return msgspec.structs.replace(ending, status="cancelled", reason="cancelled_at_provider")
@@ -219,6 +221,11 @@ class Reading:
 def _line_numbers(sent: NDArray[np.bool_]) -> dict[int, int]:
     """Return which line of the input each place is, counted from 1; those that are not sent have none."""
     return {place: line for line, place in enumerate(np.flatnonzero(sent).tolist(), start=1)}
+
+
+def _wants_money(reason: str | None) -> bool:
+    """Say whether a request failed for the account's want of money: that burns no send, not even the last."""
+    return any(word in (reason or "").lower() for word in _MONEY)
 
 
 def _meaning(output: Output) -> tuple[object, ...]:

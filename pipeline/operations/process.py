@@ -27,9 +27,17 @@ def is_gone(name: str) -> bool:
 
 
 def _machine() -> str:
-    """Return the host's name and, where there is one, the space its process numbers are valid in (a container's)."""
+    """Return the host's name and, where there are any, the space its process numbers are valid in and its start.
+
+    The space is a container's. Outside of one it has the same number on every Linux host, and so may the host's name
+    be the same: only what the kernel drew at its start tells two of them apart.
+    """
     try:
         space = Path("/proc/self/ns/pid").stat().st_ino
     except OSError:
         space = 0
-    return f"{socket.gethostname()}.{space}"
+    try:
+        start = "." + Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        start = ""
+    return f"{socket.gethostname()}.{space}{start}"

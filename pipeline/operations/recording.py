@@ -11,6 +11,7 @@ from typing import Generic, Self, TypeVar
 from pipeline.clock import Clock
 from pipeline.events import AnyEvent
 from pipeline.operations.worker import Run
+from pipeline.storage.log import in_commits
 
 T = TypeVar("T")
 
@@ -67,4 +68,5 @@ def facts(run: Run) -> Gathered[AnyEvent]:
 
 
 def _record(run: Run, events: list[AnyEvent]) -> None:
-    run.record(*events)
+    for together in in_commits(events, most=MOST):
+        run.record(*together)

@@ -4,13 +4,13 @@ Any number of workers may do this on one store: they meet in the log, where only
 """
 
 import contextlib
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
 
 import msgspec
 
 from pipeline import planning
 from pipeline.domain import Counts
-from pipeline.errors import LeaseLostError
+from pipeline.errors import ConfigError, LeaseLostError, PipelineError
 from pipeline.operations.cleaning import clean_due, is_to_clean
 from pipeline.operations.collecting import collect_due, poll_due
 from pipeline.operations.continuing import continue_due, is_to_continue
@@ -28,7 +28,7 @@ _SHORTEST_REST = 0.1
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the runs are: whether a request is open, and whether waiting can bring them further."""
+    """How far the runs are: whether a request is open, or may be, and whether waiting can bring them further."""
 
     counts: Counts
     is_open: bool
@@ -91,18 +91,55 @@ def resume(
     once: bool = False,
     watch: Callable[[Standing], None] = lambda _: None,
 ) -> Standing:
-    """Bring the runs to their end, polling every `interval` seconds; return how far they are."""
-    check_keys(worker, (run.config for run in runs if planning.is_open(run.refresh()) or run.state.plan is None))
-    complete_opening(worker, runs)
+    """Bring the runs to their end, polling every `interval` seconds; return how far they are.
+
+    A run that something is wrong with is left for the next round and named in the end; the others go on.
+    """
+    _open(worker, runs)
     mended = True
     while True:
-        elsewhere = [run for run in runs if _is_unfinished(run) and not advance(run, mended=mended)]
+        elsewhere = [run for run in runs if _is_elsewhere(run, mended=mended)]
         mended = False
         now = standing(runs)
         watch(now)
         if once or not now.moves_by_itself:
             return now
         _rest(worker, elsewhere, interval)
+
+
+def _open(worker: Worker, runs: list[Run]) -> None:
+    """Read every log, make sure of the keys, and open what an interrupted submit left out."""
+    for run in runs:
+        run.failure = None
+        with _apart(run):
+            run.refresh()
+    legible = [run for run in runs if run.failure is None]
+    check_keys(worker, (run.config for run in legible if planning.is_open(run.state) or run.state.plan is None))
+    for name in dict.fromkeys(run.experiment.name for run in legible):
+        together = [run for run in legible if run.experiment.name == name]
+        with _apart(*(run for run in together if run.state.plan is None)):
+            complete_opening(worker, together)
+
+
+@contextlib.contextmanager
+def _apart(*runs: Run) -> Iterator[None]:
+    """Take note of what goes wrong with these runs, so that it stops no others; wrong settings concern them all."""
+    try:
+        yield
+    except ConfigError:
+        raise
+    except PipelineError as error:
+        for run in runs:
+            run.failure = str(error)
+
+
+def _is_elsewhere(run: Run, *, mended: bool) -> bool:
+    """Bring the run as far as it goes now; return whether another worker is at it."""
+    is_here = True
+    with _apart(run):
+        is_here = not _is_unfinished(run) or advance(run, mended=mended)
+        run.failure = run.failure if run.state.plan is None else None
+    return not is_here
 
 
 def _is_unfinished(run: Run) -> bool:
@@ -122,8 +159,11 @@ def _rest(worker: Worker, elsewhere: list[Run], interval: float) -> None:
 
 
 def _moves_by_itself(run: Run) -> bool:
-    """Say whether waiting can bring the run further; a provider that does not know our key will not come round."""
-    if run.is_live and run.troubles:
+    """Say whether waiting can bring the run further; a provider that does not know our key will not come round.
+
+    What failed is tried again for as long as others are waited for, and keeps nobody waiting by itself.
+    """
+    if run.failure or (run.is_live and run.troubles):
         return False
     return planning.moves_by_itself(run.state, unreachable=run.troubles) or is_to_continue(run)
 
@@ -143,7 +183,7 @@ def standing(runs: list[Run]) -> Standing:
     """Return how far the runs are as of the last look at their logs."""
     states = [run.state for run in runs]
     counts = sum((state.counts for state in states), Counts())
-    unopened = sum(run.config.requests for run in runs if run.state.plan is None)
+    unopened = sum(run.config.requests for run in runs if run.state.plan is None and not run.failure)
     reasons = [reason for run in runs for reason in _waits(run)]
     reasons += [f"{run.run_id}: {run.trouble}" for run in runs if run.trouble]
     unasked = sum(len(planning.unasked(state)) for state in states)
@@ -152,7 +192,7 @@ def standing(runs: list[Run]) -> Standing:
         reasons.append(f"{counted(unasked, 'slice')} and {never} of runs never opened were not asked for")
     return Standing(
         counts=counts,
-        is_open=counts.open > 0 or unopened > 0,
+        is_open=counts.open > 0 or unopened > 0 or any(run.failure for run in runs),
         moves_by_itself=any(_moves_by_itself(run) for run in runs),
         reasons=tuple(reasons),
     )

@@ -4,6 +4,7 @@ Planning writes nothing and calls nobody. Freezing writes the samples, the pairs
 growing an experiment adds a version that holds the old runs unchanged.
 """
 
+import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -237,12 +238,17 @@ def check_growth(worker: Worker, experiment: Experiment) -> None:
         )
     for config in experiment.runs:
         old = known.get(config.run_id)
-        if old is not None and old.digest() != config.digest():
-            what = ", ".join(changes(old, config))
-            raise ConfigError(
-                f"experiment {experiment.name!r} exists in {worker.store.url} and {config.run_id} would change "
-                f"({what}); take a new name"
-            )
+        if old is not None:
+            _refuse_change(worker, experiment, old, config)
+
+
+def _refuse_change(worker: Worker, experiment: Experiment, old: RunConfig, config: RunConfig) -> None:
+    if old.digest() != config.digest():
+        what = ", ".join(changes(old, config))
+        raise ConfigError(
+            f"experiment {experiment.name!r} exists in {worker.store.url} and {config.run_id} would change "
+            f"({what}); take a new name"
+        )
 
 
 def _refuse_anothers(worker: Worker, experiment: Experiment) -> None:
@@ -256,7 +262,11 @@ def _refuse_anothers(worker: Worker, experiment: Experiment) -> None:
 
 
 def freeze(worker: Worker, planned: Plan) -> Digest:
-    """Put the experiment into the store, unless it is there, and return its name there."""
+    """Put the experiment into the store, unless it is there, and return its name there.
+
+    Another file may be frozen under the same name meanwhile: each sees the other when both are there, and the one that
+    the runs do not follow is refused.
+    """
     experiment = planned.experiment
     check_growth(worker, experiment)
     body = msgspec.json.encode(experiment, order="sorted")
@@ -265,10 +275,9 @@ def freeze(worker: Worker, planned: Plan) -> Digest:
     store_pairs(worker.store, experiment.name, planned.samples, planned.pairs)
     key = keys.experiment(experiment.name, named)
     if not worker.store.exists(key):
-        try:
+        with contextlib.suppress(ConflictError):
             worker.store.put_new(key, body)
-        except ConflictError:
-            return named
+        check_growth(worker, experiment)
     return named
 
 
@@ -278,10 +287,15 @@ def open_runs(worker: Worker, planned: Plan, *, experiment_digest: Digest, asked
     Where the experiment is asked for as a whole, the first commit alone makes sure that all of it gets opened.
     """
     by_id = {run.run_id: run for run in worker.runs(planned.experiment.name)}
+    for each in planned.runs:
+        if each.config.run_id in by_id:
+            _refuse_change(worker, planned.experiment, by_id[each.config.run_id].config, each.config)
     opened: list[Run] = []
     for each in planned.runs:
         run = by_id[each.config.run_id]
         open_run(run, run_planned(planned.experiment, each, experiment_digest, asked=asked))
+        if run.state.plan is not None and run.state.plan.run_digest != each.config.digest():
+            check_growth(worker, planned.experiment)
         opened.append(run)
     return opened
 

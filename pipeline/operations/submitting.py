@@ -16,6 +16,7 @@ from pipeline.operations.worker import Run
 from pipeline.providers import ProbableProvider
 from pipeline.state import BatchState
 from pipeline.storage import keys
+from pipeline.storage.log import in_commits
 from pipeline.storage.streams import Measured, compressed, decompressed
 
 _BATCHES_A_COMMIT = 1_000
@@ -28,8 +29,9 @@ def open_run(run: Run, plan: RunPlanned) -> None:
     state = run.refresh()
     if state.plan is None:
         batches = planning.first_batches(enumerate(plan.segments)) if plan.asked == "experiment" else []
+        first = next(in_commits([plan, *batches], most=_BATCHES_A_COMMIT))
         try:
-            run.decide(plan, *batches[:_BATCHES_A_COMMIT])
+            run.decide(*first)
         except ConflictError:
             state = run.refresh()
     if plan.asked == "experiment" and state.plan is not None and state.plan.asked == "segments":

@@ -29,7 +29,7 @@ from pipeline.settings import Settings
 from pipeline.state import BatchState, Phase, RunState
 from pipeline.storage import Store, keys
 from pipeline.storage.leases import Leases
-from pipeline.storage.log import RunLog
+from pipeline.storage.log import RunLog, current_state
 from pipeline.storage.tables import stream
 from pipeline.tasks import task_named
 from pipeline.tasks.lookup import Lookup
@@ -50,6 +50,18 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     batch_id: BatchId | None
     text: str
     warning: bool = False
+
+
+class _Offer(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """What one frozen version says of a run."""
+
+    config: RunConfig
+    experiment: Experiment
+    digest: Digest
+
+    def differs(self, other: "_Offer") -> bool:
+        """Say whether another version would make another run of it."""
+        return self.config != other.config
 
 
 class Worker:
@@ -117,16 +129,46 @@ class Worker:
         if not versions:
             raise ConfigError(f"there is no experiment {name!r} in {self.store.url}; `pairlog status` lists them")
         versions.sort(key=lambda version: len(version[1].runs))
-        found: dict[RunId, Run] = {}
+        offered: dict[RunId, list[_Offer]] = {}
         for digest, experiment in versions:
             for config in experiment.runs:
-                found.setdefault(config.run_id, self._run(config, experiment, digest))
-        return list(found.values())
+                offer = _Offer(config=config, experiment=experiment, digest=digest)
+                offered.setdefault(config.run_id, []).append(offer)
+        return [self._run(offer) for offer in self._standing(offered)]
 
-    def _run(self, config: RunConfig, experiment: Experiment, digest: Digest) -> "Run":
-        known = self._runs.get(config.run_id)
-        if known is None:
-            known = self._runs[config.run_id] = Run(self, config, experiment, digest)
+    def _standing(self, offered: dict[RunId, list["_Offer"]]) -> Iterator["_Offer"]:
+        """Yield for each run the version that it was planned by, or the first.
+
+        Two files that were frozen under one name at the same time may disagree. One that does not agree with a run as
+        it was planned was refused: it says nothing of runs that are not planned. Only then logs are read.
+        """
+        disputed = {run_id: offers for run_id, offers in offered.items() if any(map(offers[0].differs, offers[1:]))}
+        plans = {run_id: self._run_digest(run_id) for run_id in disputed}
+        lost = {
+            offer.digest
+            for run_id, offers in disputed.items()
+            for offer in offers
+            if plans[run_id] not in {None, offer.config.digest()}
+        }
+        for run_id, offers in offered.items():
+            left = [offer for offer in offers if offer.digest not in lost]
+            if run_id in disputed or not left:
+                planned = plans[run_id] if run_id in disputed else self._run_digest(run_id)
+                left = [offer for offer in offers if offer.config.digest() == planned] or left
+            yield from left[:1]
+
+    def _run_digest(self, run_id: RunId) -> Digest | None:
+        """Return the configuration that the run was planned by, or None if it is not planned."""
+        known = self._runs.get(run_id)
+        plan = known.state.plan if known is not None else None
+        plan = plan or current_state(self.store, run_id).plan
+        return plan.run_digest if plan else None
+
+    def _run(self, offer: "_Offer") -> "Run":
+        run_id = offer.config.run_id
+        known = self._runs.get(run_id)
+        if known is None or known.config != offer.config:
+            known = self._runs[run_id] = Run(self, offer.config, offer.experiment, offer.digest)
         return known
 
     def run(self, run_id: str) -> "Run":
@@ -149,7 +191,8 @@ class Worker:
 class Run:
     """One run in the hands of a worker.
 
-    `troubles` says what keeps it from asking the provider about a batch, `stopped` what it asked the provider to end.
+    `troubles` says what keeps it from asking the provider about a batch, `failure` what went wrong with the whole run
+    when it was last worked on, `stopped` what it asked the provider to end.
     """
 
     def __init__(self, worker: Worker, config: RunConfig, experiment: Experiment, digest: Digest) -> None:
@@ -161,6 +204,7 @@ class Run:
         self.troubles: dict[BatchId, str] = {}
         self.stopped: set[str] = set()
         self._seen: dict[tuple[BatchId, Phase, datetime | None], float] = {}
+        self.failure: str | None = None
         self._log = RunLog(worker.store, config.run_id, clock=worker.clock, writer=worker.name)
 
     @property
@@ -201,9 +245,11 @@ class Run:
 
     @property
     def trouble(self) -> str | None:
-        """What keeps the run from asking its provider about a batch that is open, for people."""
+        """What keeps the run from going on, or from asking its provider about a batch that is open, for people."""
         batches = self.state.batches
-        return next((why for name, why in self.troubles.items() if batches[name].phase != "published"), None)
+        return self.failure or next(
+            (why for name, why in self.troubles.items() if batches[name].phase != "published"), None
+        )
 
     def has_lasted(self, batch: BatchState, said_at: datetime | None, seconds: float) -> bool:
         """Say whether the batch has been as it is, which somebody said then, for so long: as seen from here."""

@@ -1,12 +1,12 @@
 """Live calls: many at once, at a real rate, and one after the other for as long as the provider says "too many".
 
 A call that timed out or failed in between is made again; after a few tries the last answer stands, and the engine
-sends the request again as it does for a batch.
+sends the request again as it does for a batch. Whatever stops the calls, those under way are paid for: their answers
+are waited for and handed over.
 """
 
 import asyncio
 import contextlib
-import queue
 import threading
 from collections.abc import AsyncIterator, Iterable, Iterator
 
@@ -22,9 +22,15 @@ _TRIES = 5
 _MOST_AT_ONCE = 32
 _EASE_AFTER = 20
 _FLUSH_SECONDS = 0.5
+_LOOK_SECONDS = 0.2
+_MOST_A_CHUNK = 1_000
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _TIMEOUT = httpx.Timeout(600.0, connect=10.0)
 _LOST = b'{"error":{"message":"the call broke off","code":"connection_lost"}}'
+# What a 403 says of one prompt (OpenRouter, xAI, Azure), and what it says of whoever sent it, which weighs more.
+_OF_CONTENT = ("moderat", "safety", "flagged", "content polic", "content_polic", "content filter", "content_filter",
+               "usage guidelines")  # fmt: skip
+_OF_ACCOUNT = ("account", "organi", "api key", "api_key", "credit", "billing", "quota", "permission", "subscription")
 
 
 class LiveClient:
@@ -38,52 +44,68 @@ class LiveClient:
         self._clock = clock
         self._transport = transport
         self._stop = threading.Event()
+        self._ended = threading.Event()
+        self._worker: threading.Thread | None = None
+        self._arrived: list[LiveAnswer] = []
+        self._fault: BaseException | None = None
 
     def answers(self, calls: Iterable[tuple[str, bytes]]) -> Iterator[list[LiveAnswer]]:
         """Make the calls and yield their answers as they arrive, about twice a second; also empty lists.
 
-        Raises AccountError if the provider does not accept the key; what was answered by then has been yielded.
+        Raises AccountError if the provider does not accept the key; what was answered by then, or was under way, has
+        been yielded. Who is interrupted meanwhile gets the rest from `rest`.
         """
-        done: queue.Queue[LiveAnswer | BaseException | None] = queue.Queue()
-        worker = threading.Thread(target=self._run, args=(list(calls), done, self._stop), daemon=True)
-        worker.start()
-        try:
-            yield from _in_chunks(done)
-        finally:
-            self._stop.set()
-            worker.join()
+        self._worker = threading.Thread(target=self._run, args=(list(calls),), daemon=True)
+        self._worker.start()
+        yield from self._chunks()
+        if self._fault is not None:
+            raise self._fault
+
+    def rest(self) -> Iterator[list[LiveAnswer]]:
+        """Begin no further call; yield what nobody came back for after it was yielded, and what is still under way."""
+        self.stop()
+        yield from self._chunks()
 
     def stop(self) -> None:
         """Begin no further call; what is under way is still answered and yielded."""
         self._stop.set()
 
-    def _run(
-        self,
-        calls: list[tuple[str, bytes]],
-        done: "queue.Queue[LiveAnswer | BaseException | None]",
-        stop: threading.Event,
-    ) -> None:
-        try:
-            asyncio.run(self._make(calls, done, stop))
-            done.put(None)
-        except BaseException as error:  # noqa: BLE001 - handed to the thread that waits, which raises it
-            done.put(error)
+    def _chunks(self) -> Iterator[list[LiveAnswer]]:
+        """Yield what arrived in each half second, until the calls have ended; what is asked for more has been taken."""
+        ended = self._worker is None
+        while not ended or self._arrived:
+            is_much = len(self._arrived) >= _MOST_A_CHUNK
+            ended = self._ended.wait(0 if is_much else _FLUSH_SECONDS) or not (self._worker and self._worker.is_alive())
+            chunk = self._arrived[:_MOST_A_CHUNK]
+            yield chunk
+            del self._arrived[: len(chunk)]
 
-    async def _make(
-        self,
-        calls: list[tuple[str, bytes]],
-        done: "queue.Queue[LiveAnswer | BaseException | None]",
-        stop: threading.Event,
-    ) -> None:
-        pacer = _Pacer(self._rate)
+    def _run(self, calls: list[tuple[str, bytes]]) -> None:
+        try:
+            asyncio.run(self._make(calls))
+        except BaseException as error:  # noqa: BLE001 - handed to the thread that waits, which raises it
+            self._fault = error
+        finally:
+            self._ended.set()
+
+    async def _make(self, calls: list[tuple[str, bytes]]) -> None:
+        pacer = _Pacer(self._rate, self._stop)
         pending = iter(calls)
+        faults: list[AccountError] = []
         async with httpx.AsyncClient(timeout=_TIMEOUT, transport=self._transport, trust_env=False) as client:
 
             async def work() -> None:
                 for request_id, body in pending:
-                    if stop.is_set():
+                    if self._stop.is_set():
                         return
-                    done.put(await self._answer(client, pacer, request_id, body, stop=stop))
+                    try:
+                        answer = await self._answer(client, pacer, request_id, body)
+                    except AccountError as fault:
+                        faults.append(fault)
+                        self.stop()
+                    else:
+                        if answer is not None:
+                            self._arrived.append(answer)
 
             workers = [asyncio.create_task(work()) for _ in range(min(_MOST_AT_ONCE, len(calls)))]
             try:
@@ -91,21 +113,24 @@ class LiveClient:
             finally:
                 for each in workers:
                     each.cancel()
+        if faults:
+            raise faults[0]
 
     async def _answer(
-        self, client: httpx.AsyncClient, pacer: "_Pacer", request_id: str, body: bytes, *, stop: threading.Event
-    ) -> LiveAnswer:
+        self, client: httpx.AsyncClient, pacer: "_Pacer", request_id: str, body: bytes
+    ) -> LiveAnswer | None:
+        """Return the answer to a call, or None if the calls were stopped before it had one to keep."""
         answer = LiveAnswer(request_id=request_id, status=503, body=msgspec.Raw(_LOST))
         for number in range(_TRIES):
-            if stop.is_set() and number:
-                break
             async with pacer.turn():
+                if self._stop.is_set():
+                    return None
                 response = await self._post(client, body)
             if response is None:
-                await asyncio.sleep(min(0.5 * 2**number, 8.0))
+                await pacer.wait(min(0.5 * 2**number, 8.0))
                 continue
             fault = None if response.is_success else fault_of(response, "POST", response.url.path)
-            if isinstance(fault, AccountError):
+            if isinstance(fault, AccountError) and not _is_about_content(response):
                 raise fault
             answer = LiveAnswer(request_id=request_id, status=response.status_code, body=_json(response.content))
             if response.status_code not in _AGAIN:
@@ -122,11 +147,18 @@ class LiveClient:
         return None
 
 
+def _is_about_content(response: httpx.Response) -> bool:
+    """Say whether a 403 is about this one prompt: it names content, and neither the account nor its money."""
+    words = response.text.lower() if response.status_code == 403 else ""
+    return any(word in words for word in _OF_CONTENT) and not any(word in words for word in _OF_ACCOUNT)
+
+
 class _Pacer:
     """Lets calls start at a steady rate; while the provider limits us, one after the other."""
 
-    def __init__(self, rate: float) -> None:
+    def __init__(self, rate: float, stop: threading.Event) -> None:
         self._gap = 1.0 / rate
+        self._stop = stop
         self._next = 0.0
         self._alone = asyncio.Lock()
         self._limited = False
@@ -134,15 +166,22 @@ class _Pacer:
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Wait for this call's turn."""
+        """Wait for this call's turn, or until the calls are stopped."""
         async with contextlib.AsyncExitStack() as stack:
             if self._limited:
                 await stack.enter_async_context(self._alone)
             loop = asyncio.get_running_loop()
             start = max(self._next, loop.time())
             self._next = start + self._gap
-            await asyncio.sleep(start - loop.time())
+            await self.wait(start - loop.time())
             yield
+
+    async def wait(self, seconds: float) -> None:
+        """Wait so long, or until the calls are stopped."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while (left := until - loop.time()) > 0 and not self._stop.is_set():
+            await asyncio.sleep(min(left, _LOOK_SECONDS))
 
     async def slow_down(self, seconds: float) -> None:
         """Start nothing for so long, and then only one call at a time."""
@@ -155,24 +194,6 @@ class _Pacer:
         self._good += 1
         if self._good >= _EASE_AFTER:
             self._limited = False
-
-
-def _in_chunks(done: "queue.Queue[LiveAnswer | BaseException | None]") -> Iterator[list[LiveAnswer]]:
-    """Yield what arrived in each half second, until the end mark."""
-    while True:
-        chunk: list[LiveAnswer] = []
-        end: BaseException | bool = False
-        with contextlib.suppress(queue.Empty):
-            item = done.get(timeout=_FLUSH_SECONDS)
-            while isinstance(item, LiveAnswer):
-                chunk.append(item)
-                item = done.get_nowait() if len(chunk) < 1000 else done.get(timeout=_FLUSH_SECONDS)
-            end = item if isinstance(item, BaseException) else True
-        yield chunk
-        if isinstance(end, BaseException):
-            raise end
-        if end:
-            return
 
 
 def _json(body: bytes) -> msgspec.Raw:

@@ -21,11 +21,13 @@ from pipeline.storage import Reads, Store, checkpoints, keys
 from pipeline.storage.checkpoints import Checkpoint
 
 _LARGEST_COMMIT = 256 * 1024
+_AROUND_EVENTS = 4 * 1024  # what a commit holds beside its events: names, a digest, a time
 _READERS = 16
 _READ_AHEAD = 2_048
 _FAR_BEHIND = 8  # so many commits are read one by one; for more a checkpoint is looked for
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 5.0
+_encoder = msgspec.json.Encoder()
 
 
 class RunLog:
@@ -116,6 +118,24 @@ class RunLog:
         except ConflictError:
             if decode_commit(self._store.get(key), key=key).commit_id != commit.commit_id:
                 raise
+
+
+def in_commits(events: Iterable[AnyEvent], *, most: int) -> Iterator[list[AnyEvent]]:
+    """Yield the events in order, as many together as fit into one commit, `most` at most.
+
+    It is for events of which each stays true and safe if those behind it are never written.
+    """
+    together: list[AnyEvent] = []
+    size = _AROUND_EVENTS
+    for event in events:
+        bytes_ = len(_encoder.encode(event)) + 1
+        if together and (len(together) == most or size + bytes_ > _LARGEST_COMMIT):
+            yield together
+            together, size = [], _AROUND_EVENTS
+        together.append(event)
+        size += bytes_
+    if together:
+        yield together
 
 
 def read_commits(

@@ -345,3 +345,22 @@ def test_the_demo_finds_the_true_order(pairlog: Callable[..., Called], tmp_path:
     assert [command[0] for command in advice] == ["rank", "report"]
     assert [pairlog(*command).code for command in advice] == [0, 0]
     assert len(list((tmp_path / "demo" / "comparisons").rglob("*.parquet"))) == 4
+
+
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_resume_goes_on_with_the_others_where_one_log_is_damaged_and_names_it(
+    pairlog: Callable[..., Called],
+    simulator: Simulator,
+    experiment_file: Callable[..., Path],
+    tmp_path: Path,
+    has_ended: bool,
+) -> None:
+    first = experiment_file(name="alpha")
+    assert pairlog("run" if has_ended else "submit", first, *(["--interval", "0"] if has_ended else [])).code == 0
+    assert pairlog("submit", experiment_file(name="zeta")).code == 0
+    (log,) = (tmp_path / ".pairlog" / "log").glob("alpha--*")
+    (log / f"{0:020d}.json").write_bytes(b"{}")
+    called = pairlog("resume", "--interval", "0")
+    assert called.code == 1
+    assert "alpha--default--openai--gpt-6-luna--default--forward" in " ".join(called.err.split())
+    assert json.loads(pairlog("status", "zeta", "--json").out)["experiments"][0]["counts"]["ok"] == 15

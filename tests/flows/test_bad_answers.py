@@ -198,14 +198,14 @@ def test_results_that_are_gone_are_held_and_not_bought_again(
     assert len(simulator.ledger.creates) == 1
 
 
-@pytest.mark.parametrize("share", [1.0, 0.4])
+@pytest.mark.parametrize(("share", "attempts"), [(1.0, 3), (0.4, 3), (1.0, 1), (0.4, 1)])
 def test_requests_that_fail_for_want_of_money_wait_for_a_person_and_burn_nothing(
-    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile, share: float
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile, share: float, attempts: int
 ) -> None:
     simulator = simulate(faults=parse_faults(f"line.429={share}"))
     broke = Altered("GET", "/content", lambda body: body.replace(b"rate_limit_exceeded", b"insufficient_quota"))
     with at(simulator, store, broke, PAIRLOG_PAUSE_SECONDS="600") as worker:
-        end = finished(worker, experiment_file())
+        end = finished(worker, experiment_file(more=f"attempts: {attempts}"))
         assert (end.is_open, end.moves_by_itself) == (True, False)
         assert "insufficient_quota" in end.reasons[0]
         assert len(simulator.ledger.creates) == 1
@@ -215,6 +215,20 @@ def test_requests_that_fail_for_want_of_money_wait_for_a_person_and_burn_nothing
         assert not resume(worker, worker.runs(worker.experiment_names()[0]), interval=0.01).is_open
         assert counts(worker)["ok"] == simulator.ledger.totals.requests == 15
         assert set(column(rows(worker), "attempt")) == {1}
+        check_against_ledger(worker, simulator.ledger)
+
+
+def test_on_the_last_send_only_requests_that_want_money_stay_open(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile
+) -> None:
+    simulator = simulate(faults=parse_faults("line.429=0.4,line.500=0.4"))
+    broke = Altered("GET", "/content", lambda body: body.replace(b"rate_limit_exceeded", b"insufficient_quota"))
+    with at(simulator, store, broke, PAIRLOG_PAUSE_SECONDS="600") as worker:
+        assert finished(worker, experiment_file(more="attempts: 1")).is_open
+        assert {name: counts(worker)[name] for name in ("ok", "errored", "open")} == {"ok": 3, "errored": 6, "open": 6}
+        simulator.engine.faults.replace({})
+        assert not resume(worker, worker.runs(worker.experiment_names()[0]), interval=0.01).is_open
+        assert {name: counts(worker)[name] for name in ("ok", "errored", "open")} == {"ok": 9, "errored": 6, "open": 0}
         check_against_ledger(worker, simulator.ledger)
 
 

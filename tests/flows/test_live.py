@@ -6,16 +6,58 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread, Timer
 
+import httpx
+import pytest
+
+from pipeline.operations.resuming import resume
 from pipeline.operations.worker import Worker
 from pipeline.simulator import Simulator, parse_faults
 from tests.conftest import environment
-from tests.flows.studies import column, counts, finished, problems, rows
+from tests.flows.studies import column, counts, finished, problems, rows, submitted
 
 LIVE = "[{{provider: openai, model: gpt-6-luna, mode: live, requests_per_second: {rate}}}]"
 Simulate = Callable[..., Simulator]
+MODERATED = b'{"error":{"message":"your input was flagged","code":"moderation"}}'
+FORBIDDEN = b'{"error":{"message":"the account has no access to this model","code":"forbidden"}}'
+
+
+@contextmanager
+def slow_way(
+    simulator: Simulator, *, seconds: float, marked: bytes | None = None, refusal: bytes = b""
+) -> Iterator[str]:
+    """A way to the simulator on which an answer takes so long; prompts with the mark are refused by 403."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            if marked and marked in body:
+                time.sleep(seconds / 2)
+                self._reply(403, refusal)
+                return
+            passed = {name: self.headers[name] for name in ("authorization", "content-type")}
+            answer = httpx.post(simulator.url + self.path, content=body, headers=passed, trust_env=False)
+            time.sleep(seconds)
+            self._reply(answer.status_code, answer.content)
+
+        def _reply(self, status: int, content: bytes) -> None:
+            self.send_response(status)
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            """Keep standard error for what went wrong."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+        server.shutdown()
 
 
 def test_a_live_run_gives_the_same_outcomes_as_a_batch(
@@ -93,3 +135,72 @@ def test_a_kill_loses_no_more_than_a_second(
     assert len(asked) == 190
     assert sum(asked.values()) - 190 <= 75
     assert problems(worker) == []
+
+
+def test_a_refusal_of_the_account_loses_none_of_the_answers_under_way(
+    simulate: Simulate, worker_for: Callable[..., Worker], experiment_file: Callable[..., Path]
+) -> None:
+    simulator = simulate()
+    with slow_way(simulator, seconds=0.4, marked=b"number 5.", refusal=FORBIDDEN) as address:
+        worker = worker_for(simulator, OPENAI_BASE_URL=address)
+        runs = submitted(worker, experiment_file(samples=8, judges=LIVE.format(rate=500)))
+        for _ in range(3):
+            end = resume(worker, runs, interval=0.01)
+            assert (end.is_open, end.moves_by_itself, "403" in end.reasons[0]) == (True, False, True)
+        assert simulator.ledger.totals.live == 28 - 7
+    finished_at = worker_for(simulator)
+    assert not resume(finished_at, finished_at.runs(runs[0].experiment.name), interval=0.01).is_open
+    assert simulator.ledger.totals.live == counts(worker)["ok"] == 28
+    assert problems(worker) == []
+
+
+def test_a_prompt_refused_for_its_content_ends_its_own_rows_only(
+    simulate: Simulate, worker_for: Callable[..., Worker], experiment_file: Callable[..., Path]
+) -> None:
+    simulator = simulate()
+    with slow_way(simulator, seconds=0.0, marked=b"number 5.", refusal=MODERATED) as address:
+        worker = worker_for(simulator, OPENAI_BASE_URL=address)
+        assert not finished(worker, experiment_file(samples=8, judges=LIVE.format(rate=500))).is_open
+    assert (counts(worker)["ok"], counts(worker)["errored"]) == (21, 7)
+    assert simulator.ledger.totals.live == 21
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_loses_none_of_the_answers_under_way(
+    simulate: Simulate,
+    worker_for: Callable[..., Worker],
+    experiment_file: Callable[..., Path],
+    tmp_path: Path,
+    number: signal.Signals,
+) -> None:
+    simulator = simulate()
+    file = experiment_file(samples=20, judges=LIVE.format(rate=60))
+    with slow_way(simulator, seconds=0.5) as address:
+        env = os.environ | environment(simulator, PAIRLOG_STORE=str(tmp_path / "store"), OPENAI_BASE_URL=address)
+        command = [sys.executable, "-m", "pipeline.cli", "run", str(file), "--interval", "0.1"]
+        first = subprocess.Popen(command, env=env, stderr=subprocess.DEVNULL)
+        until = time.monotonic() + 60
+        while simulator.ledger.totals.live < 60 and time.monotonic() < until:
+            time.sleep(0.01)
+        first.send_signal(number)
+        assert first.wait() == 1
+    assert 60 <= simulator.ledger.totals.live < 190
+    worker = worker_for(simulator)
+    assert not finished(worker, file).is_open
+    assert simulator.ledger.totals.live == counts(worker)["ok"] == 190
+    assert problems(worker) == []
+
+
+def test_a_worker_that_is_interrupted_goes_on_from_what_it_stored(
+    simulate: Simulate, worker_for: Callable[..., Worker], experiment_file: Callable[..., Path]
+) -> None:
+    simulator = simulate()
+    with slow_way(simulator, seconds=0.7) as address:
+        worker = worker_for(simulator, OPENAI_BASE_URL=address)
+        runs = submitted(worker, experiment_file(samples=10, judges=LIVE.format(rate=20)))
+        Timer(1.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            resume(worker, runs, interval=0.01)
+        assert 0 < simulator.ledger.totals.live < 45
+        assert not resume(worker, runs, interval=0.01).is_open
+    assert simulator.ledger.totals.live == counts(worker)["ok"] == 45

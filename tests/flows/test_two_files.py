@@ -1,0 +1,70 @@
+"""Two files under one new name at the same time: one is judged and paid for, the other is refused and sends nothing."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from pipeline.clock import SystemClock
+from pipeline.errors import ConfigError
+from pipeline.operations.resuming import resume
+from pipeline.operations.worker import Worker
+from pipeline.settings import Settings
+from pipeline.simulator import Simulator
+from pipeline.storage.local import LocalStore
+from tests.conftest import environment
+from tests.flows.studies import check_against_ledger, counts, submitted
+
+Submit = Callable[[], object]
+TWO_JUDGES = "[{provider: openai, model: gpt-6-luna, reasoning: [none, low]}]"
+
+
+class _Meanwhile(LocalStore):
+    """A store on which somebody else does something before the first object of this kind is written."""
+
+    def __init__(self, root: Path, kind: str, act: Submit) -> None:
+        super().__init__(root)
+        self._kind = kind
+        self._act: Submit | None = act
+
+    def _others(self, key: str) -> None:
+        if key.startswith(self._kind) and self._act is not None:
+            act, self._act = self._act, None
+            act()
+
+    def put_new(self, key: str, body: bytes) -> None:
+        self._others(key)
+        super().put_new(key, body)
+
+    def put_stream(self, key: str, chunks: Iterable[bytes]) -> None:
+        self._others(key)
+        super().put_stream(key, chunks)
+
+
+@pytest.mark.parametrize("kind", ["samples/", "experiments/"])
+@pytest.mark.parametrize("salt", range(3))
+def test_the_second_of_two_files_is_refused_and_the_first_one_is_judged(
+    simulate: Callable[..., Simulator],
+    store: LocalStore,
+    experiment_file: Callable[..., Path],
+    tmp_path: Path,
+    kind: str,
+    salt: int,
+) -> None:
+    simulator = simulate()
+    settings = Settings(environment(simulator))
+    mine = experiment_file(judges=TWO_JUDGES, more=f"criterion: {{name: q{salt}, description: one thing}}")
+    other = tmp_path / "other.yaml"
+    more = mine.read_text(encoding="utf-8").replace("one thing", "another").replace("[none, low]", "[none, low, high]")
+    other.write_text(more, encoding="utf-8")
+    with Worker(store, clock=SystemClock(), settings=settings) as first:
+        slow = _Meanwhile(tmp_path / "store", kind, lambda: submitted(first, mine))
+        with (
+            Worker(slow, clock=SystemClock(), settings=settings) as second,
+            pytest.raises(ConfigError, match="description"),
+        ):
+            submitted(second, other)
+    with Worker(store, clock=SystemClock(), settings=settings) as third:
+        assert not resume(third, third.runs(third.experiment_names()[0]), interval=0.01).is_open
+        assert counts(third)["ok"] == counts(third)["planned"] == simulator.ledger.totals.requests == 30
+        check_against_ledger(third, simulator.ledger)
