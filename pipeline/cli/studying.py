@@ -29,6 +29,7 @@ from pipeline.operations.resuming import submit as submit_run
 from pipeline.operations.settling import adopt_by_hand, void_by_hand
 from pipeline.operations.studies import Plan, check_keys, complete_opening, freeze, open_runs
 from pipeline.operations.worker import Run, Worker
+from pipeline.pairing import Cohesion, cohesion
 from pipeline.state import NOT_SENT, UNSETTLED, BatchState
 from pipeline.storage.probe import ensure_proven
 from pipeline.wording import counted
@@ -48,6 +49,7 @@ def plan(file: FileArgument, as_json: JsonOption = False, store: StoreOption = N
     }
     show_runs(f"experiment {planned.experiment.name}", ["requests", "batches", "bytes", "≈ input tokens"], lines)
     _tell_left_out(planned)
+    _tell_apart(planned)
     later = sum(run.later for run in planned.runs)
     if later:
         turns = counted(later, "request is a later turn", "requests are later turns")
@@ -86,6 +88,42 @@ def _tell_left_out(planned: Plan) -> None:
         complain(f"{missing} not there to be judged: {reasons}", title="note")
 
 
+def _cohesion(planned: Plan) -> Cohesion | None:
+    """Return how far the pairs hang together; None if nothing is compared."""
+    if not len(planned.pairs):
+        return None
+    groups = planned.samples.groups()
+    return cohesion(
+        planned.pairs,
+        contestants=planned.samples.contestants(),
+        groups=groups if any(group is not None for group in groups) else None,
+    )
+
+
+def _tell_apart(planned: Plan) -> None:
+    """Say before anything is paid for that no ranking of all can come of these pairs, and what helps."""
+    found = _cohesion(planned)
+    if found is None:
+        return
+    what = "contestants" if planned.samples.has("contestant") else "samples"
+    said = []
+    if found.parts > found.least:
+        apart = "that nothing links" if found.least == 1 else f"that nothing links, and {found.least:,} would do"
+        said.append(f"the {counted(len(planned.pairs), 'pair')} fall into {found.parts:,} parts {apart}")
+    if found.unranked:
+        said.append(f"{found.unranked:,} of {found.contestants:,} {what} are in no pair")
+    if said:
+        more = len(planned.pairs) < found.possible
+        helps = f": a larger pairs.count helps, {found.enough:,} as a rule" if more else ""
+        complain(f"{' and '.join(said)}, so that no ranking of all can come of them{helps}", title="warning")
+    elif found.least > 1:
+        name = planned.experiment.name
+        each = f"`pairlog rank {name} --per group` ranks each group alone"
+        complain(f"no contestant stands in two groups, so that there is no ranking of all: {each}", title="note")
+    elif found.unpaired:
+        say(f"{found.unpaired:,} of {counted(len(planned.samples), 'sample')} are in no pair; every contestant is")
+
+
 def _summary(planned: Plan) -> dict[str, object]:
     runs = [
         {
@@ -98,11 +136,14 @@ def _summary(planned: Plan) -> dict[str, object]:
         }
         for run in planned.runs
     ]
+    found = _cohesion(planned)
     totals = {key: sum(int(str(run[key])) for run in runs) for key in ("requests", "batches", "bytes", "input_tokens")}
     return {
         "experiment": planned.experiment.name,
         "samples": len(planned.samples),
         "pairs": len(planned.pairs),
+        "parts": found.parts if found else 0,
+        "unpaired": found.unpaired if found else 0,
         "left_out": planned.left_out,
         **totals,
         "runs": runs,
@@ -142,6 +183,7 @@ def submitted(worker: Worker, file: str) -> list[Run]:
     """Freeze the experiment, open its runs and send what is due."""
     planned = studies.plan(file, worker=worker)
     _tell_left_out(planned)
+    _tell_apart(planned)
     check_keys(worker, (run.config for run in planned.runs))
     studies.check_growth(worker, planned.experiment)
     ensure_proven(worker.store, worker.clock)
