@@ -37,9 +37,9 @@ _COLUMNS = 6
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be ranked, and how: an experiment in a store, or a file of judged pairs."""
+    """What is to be ranked, and how: experiments in a store, all together, or a file of judged pairs."""
 
-    name: str | None
+    names: tuple[str, ...]
     source: Path | None
     store: str | None
     options: RankingOptions
@@ -48,9 +48,10 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def title(self) -> str:
         """What the answer is about."""
-        if (self.name is None) == (self.source is None):
-            raise ConfigError("say what to rank: an EXPERIMENT, or --from FILE.csv")
-        return self.name or Path(str(self.source)).stem
+        if bool(self.names) == (self.source is not None):
+            both = f"{' '.join(self.names)} and --from {self.source} are both given; " if self.names else ""
+            raise ConfigError(f"{both}say what to rank: an EXPERIMENT, or --from FILE.csv, one of them")
+        return " + ".join(dict.fromkeys(self.names)) or Path(str(self.source)).stem
 
 
 class Ranked(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -67,12 +68,13 @@ def show_ranking(question: Question, *, per: str | None, as_json: bool, out: Pat
     """Rank, show or write the ranking, and return the exit code."""
     ranked = _ranked(question, per)
     found = ranked.whole
+    if out is not None and (isinstance(found, Ranking) or ranked.parts):
+        _write(out, ranked)
     if isinstance(found, Unrankable):
         _say_if_open(ranked.counts)
+        _show_firsts(ranked)
         complain(found.reason, title="no ranking")
         return 1
-    if out is not None:
-        _write(out, ranked, found)
     if as_json:
         print_json(_document(ranked, found))
     elif out is None:
@@ -130,13 +132,14 @@ def _ranked(question: Question, per: str | None) -> Ranked:
         found = _of_file(question)
     else:
         worker = worker_on(question.store)
-        (experiment,) = chosen(worker, [title])
-        counts = sum(answers.conservation(worker, experiment).values(), Counts())
-        if per is None or not summaries.is_pairwise(worker, experiment):
-            whole = answers.ranking_of(worker, experiment, question.options, length=question.length)
+        name, *beside = chosen(worker, list(dict.fromkeys(question.names)))
+        ended = [count for each in (name, *beside) for count in answers.conservation(worker, each).values()]
+        counts = sum(ended, Counts())
+        if per is None or not all(summaries.is_pairwise(worker, each) for each in (name, *beside)):
+            whole = answers.ranking_of(worker, name, question.options, length=question.length, beside=beside)
             table = rankings_table(whole, experiment=title)
             return Ranked(title=title, whole=whole, parts=(), table=table, counts=counts)
-        found = answers.answers_of(worker, experiment, question.options, length=question.length)
+        found = answers.answers_of(worker, name, question.options, length=question.length, beside=beside)
     parts = tuple(part for part in found.parts if part.dimension == per)
     together = found.panel if per == "panel" else None
     if per is not None and not parts and together is None:
@@ -180,21 +183,23 @@ def _document(ranked: Ranked, found: Ranking) -> dict[str, object]:
     }
 
 
-def _write(out: Path, ranked: Ranked, found: Ranking) -> None:
-    where = place(out)
+def _write(out: Path, ranked: Ranked) -> None:
+    """Write the ranking; where the whole has none, a table of the parts."""
+    where, found = place(out), ranked.whole
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         if out.suffix == ".parquet":
             pyarrow.parquet.write_table(ranked.table, out)
         elif out.suffix == ".csv":
             pyarrow.csv.write_csv(ranked.table, out)
-        elif out.suffix == ".json":
+        elif out.suffix == ".json" and isinstance(found, Ranking):
             out.write_bytes(msgspec.json.encode(_document(ranked, found)))
         else:
-            raise ConfigError(f"--out {out}: the ending says the format; use .parquet, .csv or .json")
+            kinds = ".parquet, .csv or .json" if isinstance(found, Ranking) else ".parquet or .csv"
+            raise ConfigError(f"--out {out}: the ending says the format; use {kinds}")
     except OSError as error:
         raise ConfigError(f"--out {out}: cannot be written ({error.strerror})") from error
-    say(f"{counted(len(found.standings), 'contestant')} in {where}")
+    say(f"{counted(len(set(ranked.table['contestant'].to_pylist())), 'contestant')} in {where}")
 
 
 def _say_if_open(counts: Counts) -> None:
@@ -254,6 +259,11 @@ def _show_parts(ranked: Ranked, found: Ranking) -> None:
             for each in found.standings[:_SHOWN]
         ]
         rows("ranks", ["all", "contestant", *by_part], lines, right=2)
+    _show_firsts(ranked)
+
+
+def _show_firsts(ranked: Ranked) -> None:
+    """Print who is first in each part, and how far that is like the whole."""
     for part in ranked.parts:
         like = "" if part.tau is None else f", τ with the whole {part.tau:.2f}"
         first = part.result.standings[0].contestant if isinstance(part.result, Ranking) else part.result.reason
