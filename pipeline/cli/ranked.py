@@ -30,6 +30,7 @@ from pipeline.ranking import (
     verdict,
 )
 from pipeline.ranking.connectivity import listed
+from pipeline.ranking.report.markup import named
 from pipeline.wording import counted
 
 _SHOWN = 100
@@ -266,5 +267,5 @@ def _show_firsts(ranked: Ranked) -> None:
     """Print who is first in each part, and how far that is like the whole."""
     for part in ranked.parts:
         like = "" if part.tau is None else f", τ with the whole {part.tau:.2f}"
-        first = part.result.standings[0].contestant if isinstance(part.result, Ranking) else part.result.reason
+        first = named(part.result.leaders, most=3) if isinstance(part.result, Ranking) else part.result.reason
         say(f"{part.value or '(none)'}: {counted(part.comparisons, 'comparison')}{like}; first: {first}")

@@ -205,3 +205,31 @@ def test_groups_that_share_nobody_are_ranked_alone(
     assert "g0: 6 comparisons; first: s" in called.err
     assert "8 contestants in groups.csv" in called.err
     assert len(Path("groups.csv").read_text(encoding="utf-8").splitlines()) == 9
+
+
+CIRCLE = ["a,b,a,m", "b,c,b,m", "c,a,c,m"]
+STRONG = ["a,d,a,m", "b,d,b,m", "c,d,c,m"] * 40 + ["a,d,d,m", "b,d,d,m", "c,d,d,m"] * 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (CIRCLE, "a, b and c share the first place: nobody is better."),
+        ([*CIRCLE, *STRONG], "a, b and c share the first place: every other contestant is proven weaker."),
+        (
+            [*CIRCLE, "a,d,a,m", "d,b,b,m", "c,d,c,m"],
+            "a, b and c share the first place: d cannot be told apart from them.",
+        ),
+        (["a,b,a,m", "b,c,b,m", "c,d,c,m", "d,e,d,m", "e,a,e,m"], "a, b, c and 2 more share the first place:"),
+    ],
+)
+def test_all_who_share_the_first_place_are_named(pairlog: Pairlog, tmp_path, rows, words):
+    called = pairlog("rank", "--from", a_file(tmp_path, rows), "--cluster", "row")
+    assert called.err.startswith(words)
+
+
+def test_all_who_share_the_first_place_of_a_part_are_named(pairlog: Pairlog, tmp_path):
+    rows = [*CIRCLE, *(row[:-1] + "n" for row in CIRCLE), "a,b,a,n"]
+    called = pairlog("rank", "--from", a_file(tmp_path, rows), "--per", "judge")
+    assert "m: 3 comparisons, τ" in called.err or "m: 3 comparisons; " in called.err
+    assert "first: a, b and c\n" in called.err
