@@ -6,6 +6,7 @@ import typer
 
 from pipeline import planning
 from pipeline.cli.app import (
+    RESUMABLE,
     FileArgument,
     IntervalOption,
     JsonOption,
@@ -14,6 +15,7 @@ from pipeline.cli.app import (
     StrictOption,
     app,
     chosen,
+    if_interrupted,
     named,
     worker_on,
 )
@@ -153,6 +155,7 @@ def _summary(planned: Plan) -> dict[str, object]:
 @app.command()
 def submit(file: FileArgument, store: StoreOption = None) -> int:
     """Plan and submit every batch; does not poll; safe to repeat."""
+    if_interrupted(_NOTHING_YET)
     worker = worker_on(store)
     runs = submitted(worker, file)
     batches = [batch for run in runs if not run.is_live for batch in run.state.batches.values()]
@@ -173,6 +176,7 @@ def submit(file: FileArgument, store: StoreOption = None) -> int:
 
 
 _UNSENT = NOT_SENT | UNSETTLED
+_NOTHING_YET = "interrupted; nothing was planned or sent yet; run it again"
 
 
 def _why(batches: list[BatchState]) -> str:
@@ -187,13 +191,25 @@ def submitted(worker: Worker, file: str) -> list[Run]:
     check_keys(worker, (run.config for run in planned.runs))
     studies.check_growth(worker, planned.experiment)
     ensure_proven(worker.store, worker.clock)
-    runs = open_runs(worker, planned, experiment_digest=freeze(worker, planned))
+    runs = _opened(worker, planned)
     unreachable: set[str] = set()
     for run in runs:
         if run.config.judge.provider not in unreachable:
             submit_run(run, mended=True)
         if any(batch.fault in {"account", "rate"} for batch in run.state.batches.values()):
             unreachable.add(run.config.judge.provider)
+    return runs
+
+
+def _opened(worker: Worker, planned: Plan) -> list[Run]:
+    """Fix the runs; from the first one on there is something to resume."""
+    try:
+        runs = open_runs(worker, planned, experiment_digest=freeze(worker, planned))
+    except KeyboardInterrupt:
+        if any(run.refresh().plan for run in worker.runs(planned.experiment.name)):
+            if_interrupted(RESUMABLE)
+        raise
+    if_interrupted(RESUMABLE)
     return runs
 
 
@@ -208,6 +224,7 @@ def resume(
     """Poll, fetch, parse and send again until nothing is open. From any machine, without FILE."""
     worker = worker_on(store)
     runs = [run for name in chosen(worker, names) for run in worker.runs(name)]
+    if_interrupted(RESUMABLE)
     if not runs:
         say(f"there is nothing to resume in {named(worker)}")
         return 0
@@ -219,6 +236,7 @@ def run(
     file: FileArgument, interval: IntervalOption = 60.0, strict: StrictOption = False, store: StoreOption = None
 ) -> int:
     """Submit, then resume."""
+    if_interrupted(_NOTHING_YET)
     worker = worker_on(store)
     return finish(worker, submitted(worker, file), interval=interval, strict=strict)
 
