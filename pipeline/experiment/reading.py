@@ -1,6 +1,5 @@
 """From the text of an experiment file to its value, or to one sentence that says what to mend."""
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 
@@ -10,6 +9,7 @@ from msgspec import inspect
 from pipeline.errors import ConfigError
 from pipeline.experiment.document import Node, clipped, joined, read_document
 from pipeline.experiment.spec import ExperimentFile, TaskKeys, file_type
+from pipeline.wording import closest
 
 _PLACE = re.compile(r"(?P<what>.*?)(?: - at `\$(?P<path>[^`]*)`)?", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[\]]+)|\[([0-9]+)\]")
@@ -57,8 +57,8 @@ def _kind(root: Node, source: str, tasks: Mapping[str, TaskKeys]) -> type[Experi
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
-    return f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+    near = closest(name.lower(), known)
+    return f"did you mean {near}?" if near else f"known are {', '.join(known)}"
 
 
 def _explain(message: str, root: Node, file: type[ExperimentFile], source: str) -> str:
@@ -76,8 +76,9 @@ def _explain(message: str, root: Node, file: type[ExperimentFile], source: str) 
         return f"{where}: {joined(shown, missing[1])} is missing; add {_advice(_field(kind, missing[1]), 'it')}"
     if expected := _EXPECTED.fullmatch(what):
         return f"{where}: {_wrong_value(shown, node, kind, expected[1])}"
-    named = _child(node, what.split(" ")[0].split(".")[0].split("[")[0])
-    return f"{source}, line {named.line}: {shown + ': ' if shown else ''}{what}"
+    for name, index in _STEP.findall(f".{what.split(' ')[0]}"):
+        node = _child(node, name or int(index))
+    return f"{source}, line {node.line}: {shown + ': ' if shown else ''}{what}"
 
 
 def _unknown_key(key: str, path: str, node: Node, kind: inspect.Type, source: str) -> str:

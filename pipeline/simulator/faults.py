@@ -112,11 +112,21 @@ def _parse_one(part: str) -> tuple[str, Fault]:
 def checked(name: str, fault: Fault) -> Fault:
     """Return the fault if there is one of that name and its numbers make sense."""
     if name not in NAMES:
-        near = get_close_matches(name, sorted(NAMES), n=1)
-        raise ConfigError(f"there is no fault {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        raise ConfigError(f"there is no fault {name!r}; {_possible(name)}")
     if name in _SHARES and not 0 <= fault.number(1) <= 1:
         raise ConfigError(f"fault {name!r} takes a share between 0 and 1, not {fault.value}")
     return fault
+
+
+def _possible(name: str) -> str:
+    """Return what was probably meant, and which faults there are of that kind, or which kinds there are."""
+    kinds = sorted({each.partition(".")[0] for each in NAMES})
+    kind = name.partition(".")[0]
+    near = get_close_matches(name, sorted(NAMES), n=1)
+    meant = f"did you mean {near[0]!r}? " if near else ""
+    if kind not in kinds:
+        return f"{meant}known are {', '.join(f'{each}.…' for each in kinds)}"
+    return f"{meant}known are {', '.join(sorted(each for each in NAMES if each.startswith(f'{kind}.')))}"
 
 
 def faults_from_json(body: bytes) -> dict[str, Fault]:

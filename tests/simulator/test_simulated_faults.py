@@ -26,6 +26,8 @@ def test_faults_are_read_from_a_command_line(text: str, faults: dict[str, Fault]
     ("text", "said"),
     [
         ("create.lots=1", "did you mean 'create.lost'"),
+        ("run.away=1", "there is no fault 'run.away'; known are run.stuck, run.token_limit"),
+        ("nothing.known=1", "known are answer.…, cancel.…, create.…"),
         ("nonsense", "is not spelled"),
         ("expire.share=2", "share between 0 and 1"),
         ("create.lost=1.5", "number that cannot be read"),
