@@ -83,7 +83,9 @@ def _tell_known(worker: Worker, planned: Plan) -> None:
 
 
 def _tell_left_out(planned: Plan) -> None:
-    """Say which texts of an earlier experiment are not judged: what was refused or failed is no text."""
+    """Say what is not judged: rows that repeat others, and of an earlier experiment what was refused or failed."""
+    if planned.samples.collapsed:
+        say(f"{counted(planned.samples.collapsed, 'duplicate row')} left out")
     if planned.left_out:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in planned.left_out.items())
         missing = counted(sum(planned.left_out.values()), "answer is", "answers are")

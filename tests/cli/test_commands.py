@@ -217,6 +217,15 @@ def test_a_store_that_cannot_be_one_is_named(
     assert "cannot be written by this user" in pairlog("doctor", "--store", "/proc/pairlog").err
 
 
+def test_plan_counts_duplicate_rows(pairlog: Callable[..., Called], experiment_file: Callable[..., Path]) -> None:
+    file = experiment_file()
+    with (file.parent / "samples.csv").open("a", encoding="utf-8") as samples:
+        samples.write("s0,The text that has number 0.\n")
+    called = pairlog("plan", file)
+    assert "1 duplicate row left out" in called.err
+    assert "6 samples, 15 pairs" in called.err
+
+
 @pytest.mark.parametrize(
     ("samples", "more", "message"),
     [

@@ -113,7 +113,9 @@ def test_jsonl_is_split_at_newlines_only_and_numbers_become_text(tmp_path: Path)
         pytest.param(b'{"id":null,"text":"x"}', ", row 1: there is no id", id="null"),
         pytest.param(b'{"id":"a","text":7}', ", line 1: 'text' is 7; write text", id="number-text"),
         pytest.param(b'{"id":"a","text":null}', ", row 1: the sample 'a' has no text", id="B14-null"),
-        pytest.param(b'{"id":"a","text":"b"}\r{"id":"c","text":"d"}\r', ": the lines end in carriage", id="old-lines"),
+        pytest.param(
+            b'{"id":"a","text":"b"}\r{"id":"c","text":"d"}\r', ", line 1: the lines end in carriage", id="old-lines"
+        ),
         pytest.param(b'{"id":"a","text":NaN}', ", line 1: not valid JSON", id="B14-nan"),
         pytest.param(b'{"id":"a"}', " has no column 'text', only 'id'", id="no-text"),
         pytest.param(b'{"id":"a","text":"x"}\n{"id":"b","te', ", line 2: not valid JSON", id="cut"),
