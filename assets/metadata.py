@@ -52,6 +52,12 @@ def _escaped(text: str) -> str:
     return _LIVE.sub(r"\\\g<0>", " ".join(text.split())).replace("&", "&amp;").replace("<", "&lt;")
 
 
+def signed(value: float) -> str:
+    """Return the number with its sign, without one where it shows as zero."""
+    shown = f"{value:+.2f}"
+    return shown if float(shown) else shown[1:]
+
+
 def preview(table: pa.Table, *, longest: int = 120) -> dg.MetadataValue:
     """Return the rows as they are, long texts cut."""
     shown = ([_cut(value, longest) for value in row.values()] for row in table.to_pylist())

@@ -70,8 +70,8 @@ def _about_ranking(ranking: Ranking) -> metadata.Metadata:
         [
             each.rank,
             each.contestant,
-            f"{each.score:+.2f}",
-            f"{each.low:+.2f} … {each.high:+.2f}",
+            metadata.signed(each.score),
+            f"{metadata.signed(each.low)} … {metadata.signed(each.high)}",
             f"{each.place_low}–{each.place_high}",
             each.wins,
             each.losses,
@@ -138,7 +138,7 @@ def _about_judges(found: Diagnostics) -> metadata.Metadata:
             each.rows,
             f"{each.statuses.get('ok', 0) / max(each.rows, 1):.1%}",
             "–" if each.consistency is None else f"{each.consistency.share:.0%}",
-            "–" if each.position is None or each.position.bias is None else f"{each.position.bias:+.2f}",
+            "–" if each.position is None or each.position.bias is None else metadata.signed(each.position.bias),
             "–" if each.position is None else f"{each.position.p_value:.2g}",
         ]
         for each in found.judges

@@ -3,7 +3,7 @@
 Pure arithmetic on positions in the samples table. Every eligible pair has a rank (groups one after the other, inside a
 group in the order of the table); a seeded permutation of the ranks is a draw without replacement. The same seed
 gives the same pairs on any machine, and a larger count only adds pairs at the end (order balanced may turn earlier ones
-round). Identifiers and texts are not known here.
+round). Whether the pairs hang together, so that a ranking can come of them, is seen here too. Texts are not known here.
 """
 
 import math
@@ -21,6 +21,7 @@ from pipeline.permutation import Ranks, coins, key_of, permuted
 Positions = NDArray[np.int32]
 
 _BLOCK = 1 << 16  # pairs made at once: the intermediate arrays stay in the processor's cache
+_LINKED_AT_ONCE = 1 << 20
 _MOST_PAIRS = 1 << 30  # twice as many ends must be countable in 32 bits
 _FOR_DRAW, _FOR_COIN, _FOR_REVERSE = 1, 2, 3  # keys of one seed for different uses are unrelated
 
@@ -84,6 +85,70 @@ def reverse_subset(n_pairs: int, *, share: float, seed: int) -> Ranks:
         return np.arange(n_pairs, dtype=np.int64)
     chosen = permuted(np.arange(count, dtype=np.int64), n_pairs, key_of(seed, _FOR_REVERSE))
     return np.sort(chosen)
+
+
+class Cohesion(msgspec.Struct, frozen=True, kw_only=True):
+    """How far pairs link those who are to be ranked.
+
+    `parts` are never compared with one another; `least` is how many there were if every possible pair was made: more
+    than one where no contestant stands in two groups. `unpaired` samples and `unranked` contestants are in no pair.
+    """
+
+    parts: int
+    least: int
+    unpaired: int
+    unranked: int
+    contestants: int
+    possible: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether further pairs would link nobody else."""
+        return self.parts <= self.least and not self.unranked
+
+    @property
+    def enough(self) -> int:
+        """How many random pairs link everyone in nineteen draws of twenty (Erdős and Rényi, 1959)."""
+        size = max(self.contestants, 2)
+        return min(math.ceil(size / 2 * (math.log(size) + 3)), self.possible)
+
+
+def cohesion(pairs: Pairs, *, contestants: Sequence[str], groups: Sequence[str | None] | None = None) -> Cohesion:
+    """Return how far the pairs link the contestants; one name and one group for each sample."""
+    grouped = _grouped(len(contestants), groups, required=False)
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(contestants))}
+    codes = np.fromiter((numbers[name] for name in contestants), np.int32, len(contestants))
+    paired = np.zeros(len(codes), np.bool_)
+    paired[pairs.first] = paired[pairs.second] = True
+    leaders = np.repeat(grouped.members[grouped.starts], grouped.sizes)
+    pairable = np.zeros(len(codes), np.bool_)
+    pairable[grouped.members] = np.repeat(grouped.sizes > 1, grouped.sizes)
+    possible = _labels(codes, Pairs(first=leaders, second=grouped.members), len(numbers))
+    actual = _labels(codes, pairs, len(numbers))
+    return Cohesion(
+        parts=len(np.unique(actual[codes[paired]])),
+        least=len(np.unique(possible[codes[pairable]])),
+        unpaired=int((~paired).sum()),
+        unranked=len(numbers) - len(np.unique(codes[paired])),
+        contestants=len(numbers),
+        possible=grouped.pairs,
+    )
+
+
+def _labels(codes: Positions, pairs: Pairs, size: int) -> Positions:
+    """Return for each contestant the number of the part it is in; some pairs at a time, for there may be very many."""
+    from scipy import sparse  # noqa: PLC0415 - slow to import, and most commands make no pairs
+    from scipy.sparse import csgraph  # noqa: PLC0415 - as above
+
+    labels = np.arange(size, dtype=np.int32)
+    for begin in range(0, len(pairs), _LINKED_AT_ONCE):
+        ends = [labels[codes[side[begin : begin + _LINKED_AT_ONCE]]] for side in (pairs.first, pairs.second)]
+        graph = sparse.coo_array((np.ones(len(ends[0]), np.int8), (ends[0], ends[1])), shape=(size, size))
+        count, merged = csgraph.connected_components(graph, directed=False)
+        labels = merged[labels]
+        if count == 1:
+            break
+    return labels
 
 
 def unranked(ranks: Ranks, sizes: Ranks | int) -> tuple[Ranks, Ranks]:

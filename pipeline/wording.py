@@ -1,9 +1,10 @@
 """Numbers and names in the sentences people read."""
 
-import difflib
 from collections.abc import Iterable
+from difflib import SequenceMatcher
 
 _LONGEST = 100  # nobody's name; comparing takes the square of it
+_LIKE = 0.5
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:
@@ -13,10 +14,14 @@ def counted(number: int, one: str, many: str | None = None) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that `name` resembles, whatever their case; None if it resembles none."""
-    spelled = {one.strip().casefold(): one for one in known}
-    near = difflib.get_close_matches(name.strip().casefold()[:_LONGEST], spelled, n=1, cutoff=0.5)
-    return spelled[near[0]] if near else None
+    """Return the known name that was most probably meant, whatever its case; None if `name` resembles none.
+
+    Letters in the wrong order are a small mistake.
+    """
+    wanted = name.strip().casefold()[:_LONGEST]
+    likeness = {one: _likeness(wanted, one.strip().casefold()) for one in known}
+    best = max(likeness, key=lambda one: likeness[one], default=None)
+    return best if best is not None and likeness[best] >= _LIKE else None
 
 
 def remedy(name: str, known: Iterable[str]) -> str:
@@ -24,3 +29,10 @@ def remedy(name: str, known: Iterable[str]) -> str:
     names = list(known)
     near = nearest(name, names)
     return f"did you mean {near}?" if near else f"known are {', '.join(names)}"
+
+
+def _likeness(one: str, other: str) -> float:
+    """Return how alike two names are: by their letters in order, and somewhat by the letters alone."""
+    in_order = SequenceMatcher(None, other, one).ratio()
+    alone = SequenceMatcher(None, "".join(sorted(other)), "".join(sorted(one))).ratio()
+    return in_order if in_order < _LIKE else (in_order + alone) / 2

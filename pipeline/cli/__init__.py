@@ -2,6 +2,8 @@
 
 What people read goes to standard error, what programs read to standard output. Exit 0: done; 1: something is left,
 held or broken, and the last line says what; 2: the call or a file is wrong, and nothing was written or sent.
+
+Nothing heavy is imported before `main` listens to signals: Ctrl-C in the first second is an ordinary one.
 """
 
 import os
@@ -9,17 +11,18 @@ import signal
 import sys
 from collections.abc import Callable
 
-from pipeline.cli.app import app, close_workers
-from pipeline.cli.screen import complain
-from pipeline.errors import ConfigError, PipelineError
-
 _INTERRUPTED = 130  # what the command line's library makes of Ctrl-C
 
 
 def main() -> None:
     """Run the command and leave with its exit code; to be told to end is to be interrupted."""
     _on_signals(_stop)
-    sys.exit(run(sys.argv[1:]))
+    try:
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:
+        sys.stderr.write("stopped: interrupted before anything was done\n")
+        code = 1
+    sys.exit(code)
 
 
 def _on_signals(react: Callable[..., None]) -> None:
@@ -40,6 +43,11 @@ def _leave(*_: object) -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
+    from pipeline.cli.app import close_workers, if_interrupted, when_interrupted
+    from pipeline.cli.screen import complain
+    from pipeline.errors import ConfigError, PipelineError
+
+    if_interrupted("interrupted")
     try:
         code = _called(arguments)
     except ConfigError as error:
@@ -51,12 +59,14 @@ def run(arguments: list[str]) -> int:
     finally:
         close_workers()
     if code == _INTERRUPTED:
-        complain("interrupted; nothing is lost: `pairlog resume` goes on from here", title="stopped")
+        complain(when_interrupted(), title="stopped")
         return 1
     return code
 
 
 def _called(arguments: list[str]) -> int:
+    from pipeline.cli.app import app
+
     try:
         app(arguments)
     except KeyboardInterrupt:

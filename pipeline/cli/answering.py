@@ -7,6 +7,10 @@ import typer
 
 from pipeline.cli.app import JsonOption, StoreOption, app
 
+NamesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="EXPERIMENT", help="Or --from a file. Several over the same samples are ranked together."),
+]
 NameArgument = Annotated[str | None, typer.Argument(metavar="EXPERIMENT", help="Or --from a file.")]
 FromOption = Annotated[
     Path | None,
@@ -35,7 +39,7 @@ SeedOption = Annotated[int, typer.Option("--seed", help="Of resampling and of ra
 
 @app.command()
 def rank(
-    name: NameArgument = None,
+    names: NamesArgument = None,
     source: FromOption = None,
     by: ByOption = "contestant",
     per: PerOption = None,
@@ -62,7 +66,7 @@ def rank(
         by=by, method=method, ties=ties, position=position, intervals=intervals, cluster=cluster,
         regularisation=regularisation, confidence=confidence, seed=seed,
     )  # fmt: skip
-    question = Question(name=name, source=source, store=store, options=options, length=length)
+    question = Question(names=tuple(names or ()), source=source, store=store, options=options, length=length)
     return show_ranking(question, per=per, as_json=as_json, out=out)
 
 
@@ -91,5 +95,5 @@ def report(
         by=by, method=method, ties=ties, position=position, intervals=intervals, cluster=cluster,
         regularisation=regularisation, confidence=confidence, seed=seed,
     )  # fmt: skip
-    question = Question(name=name, source=source, store=store, options=options, length=length)
+    question = Question(names=(name,) if name else (), source=source, store=store, options=options, length=length)
     return write_report(question, out=out)

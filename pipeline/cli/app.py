@@ -87,6 +87,20 @@ def close_workers() -> None:
     _workers.close()
 
 
+RESUMABLE = "interrupted; nothing is lost: `pairlog resume` goes on from here"
+_left = ["interrupted"]
+
+
+def if_interrupted(words: str) -> None:
+    """Keep what to say if the command is interrupted from here on: what it leaves, and how to go on."""
+    _left[0] = words
+
+
+def when_interrupted() -> str:
+    """Return what the command would say now that it was interrupted."""
+    return _left[0]
+
+
 def named(worker: Worker) -> str:
     """Return where the worker's store is and how to name another one, for whoever finds nothing in it."""
     return f"{worker.store.url} (--store or PAIRLOG_STORE names another store)"

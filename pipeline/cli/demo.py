@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pipeline
+from pipeline.cli.app import if_interrupted
 from pipeline.cli.screen import number, rows, say, show
 from pipeline.cli.studying import finish, submitted
 from pipeline.clock import Clock
@@ -37,7 +38,9 @@ def show_demo(store: str, *, clock: Clock) -> int:
     with Simulator(SimulatorSettings(qualities=qualities, sharpness=3.0, bias=0.4, seed=7)) as simulator:
         environment = {"OPENAI_API_KEY": "simulated", "OPENAI_BASE_URL": simulator.openai_base_url}
         with Worker(open_store(store), clock=clock, settings=Settings(environment), notify=show) as worker:
-            code = finish(worker, submitted(worker, str(folder / "essays.yaml")), interval=0.1)
+            runs = submitted(worker, str(folder / "essays.yaml"))
+            if_interrupted("interrupted; the example can be run again")
+            code = finish(worker, runs, interval=0.1)
             _show_order(worker, [sample_id for _, _, sample_id in sorted(truth, key=lambda each: -each[1])])
     say(f"read the rows with any Parquet reader: {worker.store.url}/comparisons/**/*.parquet")
     say(f"or go on here:\n  {_command()} rank {_NAME} --store {store}")

@@ -27,6 +27,7 @@ from pipeline.ranking import (
     verdict,
 )
 from pipeline.ranking.connectivity import listed
+from pipeline.ranking.report.markup import named
 from pipeline.wording import counted
 
 _SHOWN = 100
@@ -34,9 +35,9 @@ _COLUMNS = 6
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be ranked, and how: an experiment in a store, or a file of judged pairs."""
+    """What is to be ranked, and how: experiments in a store, all together, or a file of judged pairs."""
 
-    name: str | None
+    names: tuple[str, ...]
     source: Path | None
     store: str | None
     options: RankingOptions
@@ -45,21 +46,23 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def title(self) -> str:
         """What the answer is about."""
-        if (self.name is None) == (self.source is None):
-            raise ConfigError("say what to rank: an EXPERIMENT, or --from FILE.csv")
-        return self.name or Path(str(self.source)).stem
+        if bool(self.names) == (self.source is not None):
+            both = f"{' '.join(self.names)} and --from {self.source} are both given; " if self.names else ""
+            raise ConfigError(f"{both}say what to rank: an EXPERIMENT, or --from FILE.csv, one of them")
+        return " + ".join(dict.fromkeys(self.names)) or Path(str(self.source)).stem
 
 
 def show_ranking(question: Question, *, per: str | None, as_json: bool, out: str | None) -> int:
     """Rank, show or write the ranking, and return the exit code."""
     ranked = _ranked(question, per)
     found = ranked.whole
+    if out is not None and (isinstance(found, Ranking) or ranked.parts):
+        _write(out, ranked)
     if isinstance(found, Unrankable):
         _say_if_open(ranked.counts)
+        _show_firsts(ranked)
         complain(found.reason, title="no ranking")
         return 1
-    if out is not None:
-        _write(out, ranked, found)
     if as_json:
         print_json(_document(ranked, found))
     elif out is None:
@@ -111,8 +114,8 @@ def _ranked(question: Question, per: str | None) -> Ranked:
     if question.source is not None:
         return answers.ranked_per(_of_file(question), per, title=title, counts=Counts())
     worker = worker_on(question.store)
-    (experiment,) = chosen(worker, [title])
-    return answers.ranked(worker, experiment, question.options, length=question.length, per=per)
+    name, *beside = chosen(worker, list(dict.fromkeys(question.names)))
+    return answers.ranked(worker, name, question.options, length=question.length, per=per, beside=beside)
 
 
 def _of_file(question: Question) -> Answers:
@@ -150,13 +153,15 @@ def _document(ranked: Ranked, found: Ranking) -> dict[str, object]:
     }
 
 
-def _write(out: str, ranked: Ranked, found: Ranking) -> None:
-    where = place(out)
-    if ending(out, ".parquet", ".csv", ".json") == ".json":
+def _write(out: str, ranked: Ranked) -> None:
+    """Write the ranking; where the whole has none, a table of the parts."""
+    where, found = place(out), ranked.whole
+    kinds = (".parquet", ".csv", ".json") if isinstance(found, Ranking) else (".parquet", ".csv")
+    if ending(out, *kinds) == ".json" and isinstance(found, Ranking):
         write_bytes(out, msgspec.json.encode(_document(ranked, found)))
     else:
         write_table(out, ranked.table.schema, ranked.table.to_batches())
-    say(f"{counted(len(found.standings), 'contestant')} in {where}")
+    say(f"{counted(len(set(ranked.table['contestant'].to_pylist())), 'contestant')} in {where}")
 
 
 def _say_if_open(counts: Counts) -> None:
@@ -216,7 +221,12 @@ def _show_parts(ranked: Ranked, found: Ranking) -> None:
             for each in found.standings[:_SHOWN]
         ]
         rows("ranks", ["all", "contestant", *by_part], lines, right=2)
+    _show_firsts(ranked)
+
+
+def _show_firsts(ranked: Ranked) -> None:
+    """Print who is first in each part, and how far that is like the whole."""
     for part in ranked.parts:
         like = "" if part.tau is None else f", τ with the whole {part.tau:.2f}"
-        first = part.result.standings[0].contestant if isinstance(part.result, Ranking) else part.result.reason
+        first = named(part.result.leaders, most=3) if isinstance(part.result, Ranking) else part.result.reason
         say(f"{part.value or '(none)'}: {counted(part.comparisons, 'comparison')}{like}; first: {first}")

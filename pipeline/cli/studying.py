@@ -6,6 +6,7 @@ import typer
 
 from pipeline import planning
 from pipeline.cli.app import (
+    RESUMABLE,
     FileArgument,
     IntervalOption,
     JsonOption,
@@ -14,6 +15,7 @@ from pipeline.cli.app import (
     StrictOption,
     app,
     chosen,
+    if_interrupted,
     named,
     worker_on,
 )
@@ -29,6 +31,7 @@ from pipeline.operations.resuming import submit as submit_run
 from pipeline.operations.settling import adopt_by_hand, void_by_hand
 from pipeline.operations.studies import Plan, check_keys, complete_opening, freeze, open_runs
 from pipeline.operations.worker import Run, Worker
+from pipeline.pairing import Cohesion, cohesion
 from pipeline.state import NOT_SENT, UNSETTLED, BatchState
 from pipeline.storage.probe import ensure_proven
 from pipeline.wording import counted
@@ -48,6 +51,7 @@ def plan(file: FileArgument, as_json: JsonOption = False, store: StoreOption = N
     }
     show_runs(f"experiment {planned.experiment.name}", ["requests", "batches", "bytes", "≈ input tokens"], lines)
     _tell_left_out(planned)
+    _tell_apart(planned)
     later = sum(run.later for run in planned.runs)
     if later:
         turns = counted(later, "request is a later turn", "requests are later turns")
@@ -79,11 +83,49 @@ def _tell_known(worker: Worker, planned: Plan) -> None:
 
 
 def _tell_left_out(planned: Plan) -> None:
-    """Say which texts of an earlier experiment are not judged: what was refused or failed is no text."""
+    """Say what is not judged: rows that repeat others, and of an earlier experiment what was refused or failed."""
+    if planned.samples.collapsed:
+        say(f"{counted(planned.samples.collapsed, 'duplicate row')} left out")
     if planned.left_out:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in planned.left_out.items())
         missing = counted(sum(planned.left_out.values()), "answer is", "answers are")
         complain(f"{missing} not there to be judged: {reasons}", title="note")
+
+
+def _cohesion(planned: Plan) -> Cohesion | None:
+    """Return how far the pairs hang together; None if nothing is compared."""
+    if not len(planned.pairs):
+        return None
+    groups = planned.samples.groups()
+    return cohesion(
+        planned.pairs,
+        contestants=planned.samples.contestants(),
+        groups=groups if any(group is not None for group in groups) else None,
+    )
+
+
+def _tell_apart(planned: Plan) -> None:
+    """Say before anything is paid for that no ranking of all can come of these pairs, and what helps."""
+    found = _cohesion(planned)
+    if found is None:
+        return
+    what = "contestants" if planned.samples.has("contestant") else "samples"
+    said = []
+    if found.parts > found.least:
+        apart = "that nothing links" if found.least == 1 else f"that nothing links, and {found.least:,} would do"
+        said.append(f"the {counted(len(planned.pairs), 'pair')} fall into {found.parts:,} parts {apart}")
+    if found.unranked:
+        said.append(f"{found.unranked:,} of {found.contestants:,} {what} are in no pair")
+    if said:
+        more = len(planned.pairs) < found.possible
+        helps = f": a larger pairs.count helps, {found.enough:,} as a rule" if more else ""
+        complain(f"{' and '.join(said)}, so that no ranking of all can come of them{helps}", title="warning")
+    elif found.least > 1:
+        name = planned.experiment.name
+        each = f"`pairlog rank {name} --per group` ranks each group alone"
+        complain(f"no contestant stands in two groups, so that there is no ranking of all: {each}", title="note")
+    elif found.unpaired:
+        say(f"{found.unpaired:,} of {counted(len(planned.samples), 'sample')} are in no pair; every contestant is")
 
 
 def _summary(planned: Plan) -> dict[str, object]:
@@ -98,11 +140,14 @@ def _summary(planned: Plan) -> dict[str, object]:
         }
         for run in planned.runs
     ]
+    found = _cohesion(planned)
     totals = {key: sum(int(str(run[key])) for run in runs) for key in ("requests", "batches", "bytes", "input_tokens")}
     return {
         "experiment": planned.experiment.name,
         "samples": len(planned.samples),
         "pairs": len(planned.pairs),
+        "parts": found.parts if found else 0,
+        "unpaired": found.unpaired if found else 0,
         "left_out": planned.left_out,
         **totals,
         "runs": runs,
@@ -112,6 +157,7 @@ def _summary(planned: Plan) -> dict[str, object]:
 @app.command()
 def submit(file: FileArgument, store: StoreOption = None) -> int:
     """Plan and submit every batch; does not poll; safe to repeat."""
+    if_interrupted(_NOTHING_YET)
     worker = worker_on(store)
     runs = submitted(worker, file)
     batches = [batch for run in runs if not run.is_live for batch in run.state.batches.values()]
@@ -132,6 +178,7 @@ def submit(file: FileArgument, store: StoreOption = None) -> int:
 
 
 _UNSENT = NOT_SENT | UNSETTLED
+_NOTHING_YET = "interrupted; nothing was planned or sent yet; run it again"
 
 
 def _why(batches: list[BatchState]) -> str:
@@ -142,16 +189,29 @@ def submitted(worker: Worker, file: str) -> list[Run]:
     """Freeze the experiment, open its runs and send what is due."""
     planned = studies.plan(file, worker=worker)
     _tell_left_out(planned)
+    _tell_apart(planned)
     check_keys(worker, (run.config for run in planned.runs))
     studies.check_growth(worker, planned.experiment)
     ensure_proven(worker.store, worker.clock)
-    runs = open_runs(worker, planned, experiment_digest=freeze(worker, planned))
+    runs = _opened(worker, planned)
     unreachable: set[str] = set()
     for run in runs:
         if run.config.judge.provider not in unreachable:
             submit_run(run, mended=True)
         if any(batch.fault in {"account", "rate"} for batch in run.state.batches.values()):
             unreachable.add(run.config.judge.provider)
+    return runs
+
+
+def _opened(worker: Worker, planned: Plan) -> list[Run]:
+    """Fix the runs; from the first one on there is something to resume."""
+    try:
+        runs = open_runs(worker, planned, experiment_digest=freeze(worker, planned))
+    except KeyboardInterrupt:
+        if any(run.refresh().plan for run in worker.runs(planned.experiment.name)):
+            if_interrupted(RESUMABLE)
+        raise
+    if_interrupted(RESUMABLE)
     return runs
 
 
@@ -166,6 +226,7 @@ def resume(
     """Poll, fetch, parse and send again until nothing is open. From any machine, without FILE."""
     worker = worker_on(store)
     runs = [run for name in chosen(worker, names) for run in worker.runs(name)]
+    if_interrupted(RESUMABLE)
     if not runs:
         say(f"there is nothing to resume in {named(worker)}")
         return 0
@@ -177,6 +238,7 @@ def run(
     file: FileArgument, interval: IntervalOption = 60.0, strict: StrictOption = False, store: StoreOption = None
 ) -> int:
     """Submit, then resume."""
+    if_interrupted(_NOTHING_YET)
     worker = worker_on(store)
     return finish(worker, submitted(worker, file), interval=interval, strict=strict)
 

@@ -71,8 +71,9 @@ def _explain(message: str, root: Node, file: type[ExperimentFile], source: str) 
         return f"{where}: {joined(shown, missing[1])} is missing; add {_advice(_field(kind, missing[1]), 'it')}"
     if expected := _EXPECTED.fullmatch(what):
         return f"{where}: {_wrong_value(shown, node, kind, expected[1])}"
-    named = _child(node, what.split(" ")[0].split(".")[0].split("[")[0])
-    return f"{source}, line {named.line}: {shown + ': ' if shown else ''}{what}"
+    for name, index in _STEP.findall(f".{what.split(' ')[0]}"):
+        node = _child(node, name or int(index))
+    return f"{source}, line {node.line}: {shown + ': ' if shown else ''}{what}"
 
 
 def _unknown_key(key: str, path: str, node: Node, kind: inspect.Type, source: str) -> str:

@@ -1,6 +1,6 @@
 """From the rows of an experiment to its answers: ranking, diagnostics and the report. Reads rows, needs no provider."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
 
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from pipeline.domain import Counts
 from pipeline.errors import ConfigError, ConflictError
-from pipeline.ids import Digest, ExperimentName, digest_of
+from pipeline.ids import Digest, ExperimentName, digest, digest_of
 from pipeline.operations.material import load_samples
 from pipeline.operations.results import table_of, task_of
 from pipeline.operations.worker import Worker
@@ -29,6 +29,7 @@ from pipeline.ranking import (
     rankings_table,
     report_html,
 )
+from pipeline.samples import Samples
 from pipeline.state import counts_of
 from pipeline.storage import keys
 from pipeline.storage.tables import parquet_bytes
@@ -68,23 +69,43 @@ class Subjects(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ranking_of(
-    worker: Worker, name: ExperimentName, options: RankingOptions, *, length: bool = False
+    worker: Worker,
+    name: ExperimentName,
+    options: RankingOptions,
+    *,
+    length: bool = False,
+    beside: Sequence[ExperimentName] = (),
 ) -> Ranking | Unrankable:
-    """Return the ranking of the experiment's rows so far; `length` lets the model hold a liking for length."""
-    task = worker.runs(name)[0].config.task
-    if task_named(task).SUBJECT != "pair":
-        return Unrankable(
-            reason=f"{name} is a {task} experiment: it compares nothing; `pairlog report {name}` shows what it found"
-        )
-    samples = subjects(worker, name)
+    """Return the ranking of the experiment's rows so far, and of those of the experiments beside it.
+
+    `length` lets the model hold a liking for length.
+    """
+    for each in (name, *beside):
+        task = worker.runs(each)[0].config.task
+        if task_named(task).SUBJECT != "pair":
+            found = f"`pairlog report {each}` shows what it found"
+            return Unrankable(reason=f"{each} is a {task} experiment: it compares nothing; {found}")
+    samples = subjects(worker, name, *beside)
     lengths = samples.lengths if length else None
-    return rank(table_of(worker, name), options, lengths=lengths, everyone=samples.everyone(options.by))
+    rows = pa.concat_tables([table_of(worker, each) for each in (name, *beside)])
+    return rank(rows, options, lengths=lengths, everyone=samples.everyone(options.by))
 
 
-def answers_of(worker: Worker, name: ExperimentName, options: RankingOptions, *, length: bool = False) -> Answers:
-    """Return everything the experiment's rows say so far; `length` lets the model hold a liking for length."""
-    samples = subjects(worker, name)
-    rows = _with_criteria(worker, name, table_of(worker, name), samples.criteria)
+def answers_of(
+    worker: Worker,
+    name: ExperimentName,
+    options: RankingOptions,
+    *,
+    length: bool = False,
+    beside: Sequence[ExperimentName] = (),
+) -> Answers:
+    """Return everything the experiment's rows say so far, and those of the experiments beside it.
+
+    `length` lets the model hold a liking for length.
+    """
+    samples = subjects(worker, name, *beside)
+    tables = [_with_criteria(worker, each, table_of(worker, each), samples.criteria) for each in (name, *beside)]
+    rows = pa.concat_tables(tables, promote_options="default")
     lengths = samples.lengths if length else None
     return Answers(
         rows=rows,
@@ -96,15 +117,24 @@ def answers_of(worker: Worker, name: ExperimentName, options: RankingOptions, *,
 
 
 def ranked(
-    worker: Worker, name: ExperimentName, options: RankingOptions, *, length: bool = False, per: str | None = None
+    worker: Worker,
+    name: ExperimentName,
+    options: RankingOptions,
+    *,
+    length: bool = False,
+    per: str | None = None,
+    beside: Sequence[ExperimentName] = (),
 ) -> Ranked:
-    """Return the ranking of the experiment's rows so far, with its parts only where they are asked for."""
-    counts = sum(conservation(worker, name).values(), Counts())
-    if per is None or task_of(worker, name).SUBJECT != "pair":
-        whole = ranking_of(worker, name, options, length=length)
-        table = rankings_table(whole, experiment=name)
-        return Ranked(title=name, whole=whole, parts=(), table=table, counts=counts)
-    return ranked_per(answers_of(worker, name, options, length=length), per, title=name, counts=counts)
+    """Return the ranking of the experiments' rows so far, with its parts only where they are asked for."""
+    names = (name, *beside)
+    title = " + ".join(names)
+    counts = sum((count for each in names for count in conservation(worker, each).values()), Counts())
+    if per is None or any(task_of(worker, each).SUBJECT != "pair" for each in names):
+        whole = ranking_of(worker, name, options, length=length, beside=beside)
+        table = rankings_table(whole, experiment=title)
+        return Ranked(title=title, whole=whole, parts=(), table=table, counts=counts)
+    found = answers_of(worker, name, options, length=length, beside=beside)
+    return ranked_per(found, per, title=title, counts=counts)
 
 
 def ranked_per(found: Answers, per: str | None, *, title: str, counts: Counts) -> Ranked:
@@ -160,19 +190,33 @@ def put_once(worker: Worker, key: str, made: Callable[[], bytes]) -> None:
             worker.store.put_new(key, made())
 
 
-def subjects(worker: Worker, name: ExperimentName) -> Subjects:
-    """Return what the experiment's samples tell, of all its versions."""
+def subjects(worker: Worker, *names: ExperimentName) -> Subjects:
+    """Return what the experiments' samples tell, of all their versions; an id must stand for one text everywhere."""
     lengths: dict[str, float] = {}
     contestants: dict[str, str] = {}
     criteria: dict[str, str] = {}
-    for experiment in {each.samples: each for _, each in worker.experiments(name)}.values():
+    seen: dict[str, Digest] = {}
+    versions = (each for name in names for _, each in worker.experiments(name))
+    for experiment in {each.samples: each for each in versions}.values():
         samples = load_samples(worker.store, experiment)
         ids = samples.ids()
+        if len(names) > 1:
+            _refuse_other_texts(seen, samples, names)
         lengths |= {sample: float(len(text)) for sample, text in zip(ids, samples.texts(), strict=True)}
         contestants |= dict(zip(ids, samples.contestants(), strict=True))
         named = zip(ids, samples.statements(), samples.criteria(), strict=True)
         criteria |= {sample: statement or own for sample, statement, own in named if own}
     return Subjects(lengths=lengths, contestants=contestants, criteria=criteria)
+
+
+def _refuse_other_texts(seen: dict[str, Digest], samples: Samples, names: Sequence[ExperimentName]) -> None:
+    """Note what each id stands for; refuse one that stands for another text than before."""
+    for sample, text in zip(samples.ids(), samples.each_text(), strict=True):
+        content = digest(text.encode())
+        if seen.setdefault(sample, content) != content:
+            raise ConfigError(
+                f"{' and '.join(names)} cannot be ranked together: the sample {sample!r} has not the same text in all"
+            )
 
 
 def _with_criteria(worker: Worker, name: ExperimentName, rows: pa.Table, own: dict[str, str]) -> pa.Table:
@@ -214,7 +258,7 @@ def provenance(worker: Worker, name: ExperimentName) -> dict[str, str]:
     return {
         "pairlog": version("pairlog"),
         "store": worker.store.url,
-        "experiment": ", ".join(digest[:16] for digest, _ in versions),
+        "experiment": ", ".join(each[:16] for each, _ in versions),
         "samples": ", ".join(sorted({experiment.samples[:16] for _, experiment in versions})),
         "pairs": ", ".join(sorted({experiment.pairs[:16] for _, experiment in versions})),
         "rows": rows_digest(worker, name)[:16],

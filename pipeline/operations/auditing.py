@@ -79,7 +79,15 @@ class _Billed(msgspec.Struct):
 
 
 class _Made(msgspec.Struct):
+    """A batch by the simulator's id, and as its maker was told it is called where a ledger holds that."""
+
     batch_id: str
+    remote_id: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What a log calls it."""
+        return self.remote_id or self.batch_id
 
 
 class _Ledger(msgspec.Struct):
@@ -90,6 +98,7 @@ class _Ledger(msgspec.Struct):
 class _Entry(msgspec.Struct):
     type: str
     batch_id: str | None = None
+    remote_id: str | None = None
     custom_id: str | None = None
     delivered: bool = True
 
@@ -104,7 +113,11 @@ def _told(ledger: bytes) -> _Ledger:
         raise ConfigError(f"the ledger is not one that a simulator wrote: {error}") from error
     return _Ledger(
         billed=[_Billed(custom_id=one.custom_id, delivered=one.delivered) for one in entries if one.type == "billed"],
-        batches=[_Made(batch_id=one.batch_id) for one in entries if one.type == "batch" and one.batch_id],
+        batches=[
+            _Made(batch_id=one.batch_id, remote_id=one.remote_id)
+            for one in entries
+            if one.type == "batch" and one.batch_id
+        ],
     )
 
 
@@ -119,9 +132,9 @@ def audit_ledger(worker: Worker, ledger: bytes) -> list[Finding]:
         for remote_id in (batch.remote_id, *batch.superseded)
     }
     findings = [
-        Finding(key=each.batch_id, problem="was made at the provider and no log knows it")
+        Finding(key=each.name, problem="was made at the provider and no log knows it")
         for each in told.batches
-        if each.batch_id not in known
+        if each.name not in known
     ]
     delivered: set[str] = set()
     for entry in told.billed:

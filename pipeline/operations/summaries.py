@@ -6,9 +6,11 @@ from pipeline.ids import ExperimentName
 from pipeline.operations.answers import conservation, provenance, put_once, rows_digest
 from pipeline.operations.results import table_of, task_of
 from pipeline.operations.worker import Worker
-from pipeline.ranking.measured import Measured, measured
+from pipeline.ranking.measured import Cell, Measured, measured
 from pipeline.ranking.report.measures import measures_html
 from pipeline.storage import keys
+from pipeline.tasks import grading
+from pipeline.tasks.options import options_of
 
 _WORDS = {"share": "share of", "mean": "mean of", "length": "characters of", "choices": "share of"}
 
@@ -28,18 +30,32 @@ def is_pairwise(worker: Worker, name: ExperimentName) -> bool:
 def measures_of(worker: Worker, name: ExperimentName) -> tuple[Measured, ...]:
     """Return what the experiment's rows say so far, by the measures of its task."""
     rows = table_of(worker, name)
-    return tuple(measured(rows, measure) for measure in task_of(worker, name).MEASURES)
+    measures = task_of(worker, name).MEASURES
+    return tuple(
+        measured(rows, measure, bounds=_bounds(worker, name) if measure.kind == "mean" else None)
+        for measure in measures
+    )
+
+
+def _bounds(worker: Worker, name: ExperimentName) -> tuple[float, float]:
+    """Return the ends of the scale on which samples were graded."""
+    scales = [options_of(run.config, grading.Options).scale for run in worker.runs(name)]
+    return float(min(scale.low for scale in scales)), float(max(scale.high for scale in scales))
 
 
 def summary(worker: Worker, name: ExperimentName) -> Summary:
     """Return what the experiment's rows say so far in one table."""
     lines = [
         (" ".join(filter(None, (_WORDS[each.measure.kind], each.measure.column, cell.choice))), " · ".join(cell.names),
-         f"{cell.value:.3f}", f"{cell.low:.3f} … {cell.high:.3f}", str(cell.samples))
+         f"{cell.value:.3f}", _interval(cell), str(cell.samples))
         for each in measures_of(worker, name)
         for cell in each.cells
     ]  # fmt: skip
     return Summary(headings=("what", "of", "value", "95 %", "samples"), lines=tuple(lines))
+
+
+def _interval(cell: Cell) -> str:
+    return f"none: {cell.why}" if cell.low is None or cell.high is None else f"{cell.low:.3f} … {cell.high:.3f}"
 
 
 def report(worker: Worker, name: ExperimentName) -> str:

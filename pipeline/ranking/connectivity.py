@@ -49,14 +49,19 @@ def examine(cells: Cells) -> Connectivity:
     return Connectivity(islands=islands, ladder=ladder)
 
 
-def disconnected_reason(found: Connectivity, names: Sequence[str]) -> str:
-    """Return the sentence for a design that falls apart."""
+def disconnected_reason(found: Connectivity, names: Sequence[str], *, is_nested: bool) -> str:
+    """Return the sentence for a design that falls apart, and what helps; `is_nested`: nobody stands in two groups."""
     sizes = np.bincount(found.islands)
     small = int(sizes.argmin())
     members = [name for name, island in zip(names, found.islands, strict=True) if island == small]
+    helps = (
+        "`--per group` ranks each group alone"
+        if is_nested
+        else "judge more pairs of the same samples as another experiment, and `pairlog rank ONE OTHER` takes both"
+    )
     return (
         f"the comparisons fall into {len(sizes)} parts that were never compared with one another "
-        f"(one of them: {listed(members)}), so no common ranking exists: rank each part alone or add pairs between them"
+        f"(one of them: {listed(members)}), so no common ranking exists: {helps}"
     )
 
 

@@ -17,7 +17,8 @@ _NO_ANSWER = ("", "na", "nan", "null", "none")
 def comparisons_from_csv(data: bytes, *, name: str) -> pa.Table:
     """Return the CSV's rows as comparisons; `name` is the file's, for messages.
 
-    A winner that is empty (or NA) is unparsed, `tie` is a tie; anything that is neither of the two ids is refused.
+    A winner that is empty (or NA) is unparsed, `tie` is a tie; anything that is neither of the two ids is refused. Rows
+    that `results` wrote say in `outcome` that there was a tie.
     """
     plain = _parsed(data, name)
     shape = next((shape for shape in _SHAPES if set(shape) <= set(plain.column_names)), None)
@@ -29,6 +30,9 @@ def comparisons_from_csv(data: bytes, *, name: str) -> pa.Table:
     first, second, winner = (plain[column].combine_chunks() for column in shape)
     _demand_ids(first, column=shape[0], name=name)
     _demand_ids(second, column=shape[1], name=name)
+    if "outcome" in plain.column_names:
+        tied = pc.and_(pc.equal(winner, ""), pc.equal(plain["outcome"].combine_chunks(), "tie"))
+        winner = pc.if_else(tied, "tie", winner)
     outcome = _outcomes(first, second, winner, name=name, column=shape[2])
     columns = {
         "first_id": first,

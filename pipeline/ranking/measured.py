@@ -1,7 +1,7 @@
 """What single samples were found to be: rates, means and choices with intervals, and whether judges agree on them.
 
 A sample that was judged several times counts once: intervals are about samples, not about answers. Rows that are not ok
-count nowhere.
+count nowhere. An interval that cannot be estimated is left out, with the reason.
 """
 
 from collections import Counter
@@ -17,21 +17,29 @@ import scipy.stats
 from pipeline.domain import Measure
 from pipeline.ranking.agreement import alphas, coincidences, kappas
 from pipeline.ranking.columns import Floats, judge_labels
-from pipeline.ranking.draws import Poisson
+from pipeline.ranking.draws import Poisson, bits
 from pipeline.ranking.win_rate import wilson
 
 _CONFIDENCE = 0.95
 _ROUNDS = 500
+_FEWEST = 3
+_ALL_SIGNS, _SIGNS = 12, 4_000  # up to how many differences every sign is tried; else so many draws
+
+Bounds = tuple[float, float]
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
-    """One value with its interval: of these names, over so many samples; `choice` is what was chosen, where one was."""
+    """One value with its interval: of these names, over so many samples; `choice` is what was chosen, where one was.
+
+    Where there is no interval, `why` says why.
+    """
 
     names: tuple[str, ...]
     samples: int
     value: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
+    why: str = ""
     choice: str | None = None
 
 
@@ -47,26 +55,37 @@ class Concord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """What the rows say of one measure: by the first name it goes by, then by all of them; and whether judges agree."""
+    """What the rows say of one measure: by the first name it goes by, then by all of them; and whether judges agree.
+
+    `bounds` are the ends of the scale, where there is one. `rivals` are those the first one is not clearly above.
+    """
 
     measure: Measure
     by: tuple[str, ...]
     cells: tuple[Cell, ...]
     concord: tuple[Concord, ...]
+    bounds: Bounds | None = None
+    rivals: tuple[str, ...] = ()
 
 
-def measured(rows: pa.Table, measure: Measure) -> Measured:
-    """Return what the rows say of one measure."""
+def measured(rows: pa.Table, measure: Measure, *, bounds: Bounds | None = None) -> Measured:
+    """Return what the rows say of one measure; `bounds` are the ends of the scale on which its numbers lie."""
     good = rows.filter(pc.equal(pc.cast(rows["status"], pa.string()), "ok"))
     by = tuple(name for name in measure.by if name in rows.column_names)
     given = _given(good, measure)
     first = by[:1]
-    cells = _cells(good, given, first, measure.kind)
+    cells = _cells(good, given, first, measure.kind, bounds)
+    rivals = _rivals(good, given, first[0], cells) if first and measure.kind in {"share", "mean"} else ()
     if len(by) > 1 and len(set(_text(good, by[1]))) > 1:
-        cells += _cells(good, given, by, measure.kind)
+        cells += _cells(good, given, by, measure.kind, bounds)
     judged = measure.kind != "length" and "sample_id" in rows.column_names
     return Measured(
-        measure=measure, by=by, cells=tuple(cells), concord=_concord(good, given, measure) if judged else ()
+        measure=measure,
+        by=by,
+        cells=tuple(cells),
+        concord=_concord(good, given, measure) if judged else (),
+        bounds=bounds,
+        rivals=rivals,
     )
 
 
@@ -81,7 +100,9 @@ def _text(rows: pa.Table, name: str) -> list[str]:
     return [str(value) for value in pc.fill_null(pc.cast(rows[name], pa.string()), "–").to_pylist()]
 
 
-def _cells(rows: pa.Table, given: Sequence[float | str], by: Sequence[str], kind: str) -> list[Cell]:
+def _cells(
+    rows: pa.Table, given: Sequence[float | str], by: Sequence[str], kind: str, bounds: Bounds | None
+) -> list[Cell]:
     """Return the values by these names, the largest first."""
     keys = list(zip(*(_text(rows, name) for name in by), strict=True)) if by else [()] * len(rows)
     samples = _text(rows, "sample_id")
@@ -91,23 +112,75 @@ def _cells(rows: pa.Table, given: Sequence[float | str], by: Sequence[str], kind
         for choice in choices:
             worth = float(value == choice) if choice is not None else float(value)
             found.setdefault((key, choice), {}).setdefault(sample, []).append(worth)
+    is_share = kind in {"share", "choices"}
     cells = [
-        _cell(key, choice, np.array([np.mean(each) for each in per.values()]), is_share=kind in {"share", "choices"})
+        _cell(key, choice, np.array([np.mean(each) for each in per.values()]), is_share=is_share, bounds=bounds)
         for (key, choice), per in found.items()
     ]
     return sorted(cells, key=lambda cell: (cell.names[1:], -cell.value, cell.names))
 
 
-def _cell(names: tuple[str, ...], choice: str | None, worth: Floats, *, is_share: bool) -> Cell:
+def _cell(names: tuple[str, ...], choice: str | None, worth: Floats, *, is_share: bool, bounds: Bounds | None) -> Cell:
     count, value = len(worth), float(worth.mean())
     if is_share:
         lows, highs = wilson(np.array([value]), np.array([float(count)]), confidence=_CONFIDENCE)
-        low, high = float(lows[0]), float(highs[0])
-    else:
-        spread = float(worth.std(ddof=1)) / np.sqrt(count) if count > 1 else float("nan")
-        reach = float(scipy.stats.t.isf((1 - _CONFIDENCE) / 2, max(count - 1, 1))) * spread
-        low, high = (value - reach, value + reach) if np.isfinite(reach) else (value, value)
+        return Cell(names=names, samples=count, value=value, low=float(lows[0]), high=float(highs[0]), choice=choice)
+    why = _unknowable(worth)
+    if why:
+        return Cell(names=names, samples=count, value=value, low=None, high=None, why=why, choice=choice)
+    reach = float(scipy.stats.t.isf((1 - _CONFIDENCE) / 2, count - 1)) * float(worth.std(ddof=1)) / np.sqrt(count)
+    least, most = bounds or (0.0, float("inf"))
+    low, high = max(value - reach, least), min(value + reach, most)
     return Cell(names=names, samples=count, value=value, low=low, high=high, choice=choice)
+
+
+def _unknowable(worth: Floats) -> str:
+    """Return why the spread of these numbers cannot be estimated, if so."""
+    if len(worth) < _FEWEST:
+        return f"needs {_FEWEST} samples"
+    return "all samples are equal" if float(np.ptp(worth)) == 0 else ""
+
+
+def _rivals(rows: pa.Table, given: Sequence[float | str], by: str, cells: Sequence[Cell]) -> tuple[str, ...]:
+    """Return those the first one is not clearly above: all are compared with it at once, after Bonferroni.
+
+    Two that were judged in the same groups of samples are compared group by group; others by their intervals.
+    """
+    if len(cells) < 2:
+        return ()
+    units = "group" if "group" in rows.column_names and rows["group"].null_count == 0 else "sample_id"
+    values: dict[str, dict[str, dict[str, list[float]]]] = {}
+    for name, unit, sample, value in zip(
+        _text(rows, by), _text(rows, units), _text(rows, "sample_id"), given, strict=True
+    ):
+        values.setdefault(name, {}).setdefault(unit, {}).setdefault(sample, []).append(float(value))
+    worth = {
+        name: {unit: float(np.mean([np.mean(each) for each in per.values()])) for unit, per in found.items()}
+        for name, found in values.items()
+    }
+    level = (1 - _CONFIDENCE) / (len(cells) - 1)
+    first, *others = cells
+    return tuple(other.names[0] for other in others if not _is_above(first, other, worth, level))
+
+
+def _is_above(one: Cell, other: Cell, worth: dict[str, dict[str, float]], level: float) -> bool:
+    ours, theirs = worth[one.names[0]], worth[other.names[0]]
+    if ours.keys() == theirs.keys():
+        return _sign_flips(np.array([ours[unit] - theirs[unit] for unit in sorted(ours)])) < level
+    return one.low is not None and other.high is not None and one.low > other.high
+
+
+def _sign_flips(differences: Floats) -> float:
+    """Return how probable so large a sum is, either way, if each difference could as well be the other way round."""
+    count, total = len(differences), abs(float(differences.sum())) - 1e-9
+    if count <= _ALL_SIGNS:
+        signs = 1.0 - 2.0 * ((np.arange(2**count)[:, None] >> np.arange(count)) & 1)
+        return float(np.mean(np.abs(signs @ differences) >= total))
+    far = sum(
+        abs(float(np.where(bits(0, stream, count) >> np.uint64(63), differences, -differences).sum())) >= total
+        for stream in range(_SIGNS)
+    )
+    return (far + 1) / (_SIGNS + 1)
 
 
 def _concord(rows: pa.Table, given: Sequence[float | str], measure: Measure) -> tuple[Concord, ...]:

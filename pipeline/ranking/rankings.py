@@ -53,7 +53,8 @@ def rank_comparisons(
     cells = sum_up(data.first, data.second, data.halves, contestants=len(data.contestants))
     links = connectivity.examine(cells)
     if not links.connected:
-        return Unrankable(reason=connectivity.disconnected_reason(links, data.contestants), excluded=data.excluded)
+        reason = connectivity.disconnected_reason(links, data.contestants, is_nested=_is_nested(data))
+        return Unrankable(reason=reason, excluded=data.excluded)
     match options.method:
         case "bradley-terry":
             scored = bradley_terry(data, rows, links, options, lengths=lengths)
@@ -79,6 +80,15 @@ def _hopeless(data: Comparisons) -> str | None:
     if bool((data.halves == 1).all()):
         return f"all {len(data)} comparisons are ties: nothing tells the {len(data.contestants)} contestants apart"
     return None
+
+
+def _is_nested(data: Comparisons) -> bool:
+    """Say whether there are several groups and no contestant stands in two of them."""
+    groups = len(data.group.labels)
+    places = np.unique(
+        np.concatenate([data.first, data.second]).astype(np.int64) * groups + np.tile(data.group.codes, 2)
+    )
+    return len(np.unique(data.group.codes)) > 1 and len(places) == len(data.contestants)
 
 
 def cluster_kind(data: Comparisons, options: RankingOptions) -> ClusterKind:

@@ -97,6 +97,11 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True):
     regularisation: float
 
     @property
+    def leaders(self) -> tuple[str, ...]:
+        """All who share the first rank."""
+        return tuple(standing.contestant for standing in self.standings if standing.rank == 1)
+
+    @property
     def tiers(self) -> tuple[tuple[str, ...], ...]:
         """The groups of contestants that cannot be told apart, best first."""
         found: dict[int, list[str]] = {}

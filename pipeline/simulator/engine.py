@@ -68,8 +68,16 @@ class Engine:
         """Return the time as seconds since 1970."""
         return self.clock.now().timestamp()
 
-    def create_job(self, order: Order, *, batch_id: str, delay: float = 0.0) -> Job:
-        """Return a new batch; with a delay it comes to be only that much later."""
+    def create_job(self, order: Order, *, batch_id: str, remote_id: str | None = None, delay: float = 0.0) -> Job:
+        """Return a new batch; with a delay it comes to be only that much later.
+
+        Args:
+            order: what was asked for.
+            batch_id: by which the simulator finds it.
+            remote_id: what the client is told, where that is more than the id (a resource's name, say).
+            delay: in seconds.
+
+        """
         at = self.now() + delay
         lag = self.faults.take("list.lag")
         with self.lock:
@@ -78,7 +86,12 @@ class Engine:
             job = Job(batch_id=batch_id, number=number, order=order, created_at=at, listed_at=listed_at)
             self._jobs[batch_id] = job
         entry = BatchCreated(
-            at=at, wire=order.wire, batch_id=batch_id, input_file_id=order.input_file_id, metadata=order.metadata
+            at=at,
+            wire=order.wire,
+            batch_id=batch_id,
+            remote_id=remote_id or batch_id,
+            input_file_id=order.input_file_id,
+            metadata=order.metadata,
         )
         self.ledger.record(entry)
         return job

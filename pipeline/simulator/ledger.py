@@ -31,11 +31,12 @@ class CreateReceived(msgspec.Struct, frozen=True, kw_only=True, tag="create"):
 
 
 class BatchCreated(msgspec.Struct, frozen=True, kw_only=True, tag="batch"):
-    """A batch that exists at the provider."""
+    """A batch that exists at the provider; `remote_id` is what its maker was told it is called."""
 
     at: float
     wire: str
     batch_id: str
+    remote_id: str
     input_file_id: str | None
     metadata: Mapping[str, str] | None
 

@@ -101,6 +101,8 @@ def open_store(url: str) -> Store:
         case "file":
             from pipeline.storage.local import LocalStore  # noqa: PLC0415 - each backend is imported when it is named
 
+            if Path(rest).expanduser().is_file():
+                raise ConfigError(f"store {rest} is a file, not a folder; name a folder, or one that is to be made")
             return LocalStore(Path(rest))
         case "s3":
             from pipeline.storage.s3 import S3Store  # noqa: PLC0415 - as above

@@ -105,9 +105,9 @@ class LocalStore:
     def _explained(self, key: str, verb: str) -> Iterator[None]:
         try:
             yield
-        except FileNotFoundError as error:
-            raise MissingError(f"there is no {key} in {self.url}") from error
         except OSError as error:
+            if isinstance(error, FileNotFoundError) and verb != "create":
+                raise MissingError(f"there is no {key} in {self.url}") from error
             raise StoreError(f"cannot {verb} {key} in {self.url}: {_remedy(error)}") from error
 
 
@@ -116,7 +116,7 @@ def _remedy(error: OSError) -> str:
         return f"{error.strerror}; the store needs a file system with hard links"
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return f"{error.strerror}; free some space and run `pairlog resume`"
-    if error.errno in {errno.EACCES, errno.EROFS}:
+    if error.errno in {errno.EACCES, errno.EROFS, errno.ENOENT}:
         return f"{error.strerror}; the store cannot be written by this user"
     return error.strerror or str(error)
 

@@ -17,6 +17,7 @@ from pipeline.samples.content import Chunk, Column, lengths
 
 csv.field_size_limit(2**31 - 1)  # the default of 128 KiB is shorter than an essay may be
 
+_OLD_LINES = "the lines end in carriage returns alone; save the file with the line ends of Unix or Windows (LF, CRLF)"
 _BOM = b"\xef\xbb\xbf"
 _ROWS_AT_ONCE = 2**16
 _STRINGS_AT_ONCE = 2**9  # Arrow holds a text in half the room that Python needs, and in a quarter while it is copied
@@ -78,7 +79,10 @@ def read_csv(file: BinaryIO, source: str, budget: Budget) -> pa.Table:
             raise ConfigError(f"{source} has no header line; the first line names the columns, id and text among them")
         batches = [_transposed([], len(header)), *_batches(rows, len(header), source)]
     except csv.Error as error:
-        what = "a bare carriage return outside quotes" if "new-line" in str(error) else error
+        is_bare = "new-line" in str(error)
+        if is_bare and rows.line_num == 1 and not file.read(1):
+            raise ConfigError(f"{source}: {_OLD_LINES}") from error
+        what = "a bare carriage return outside quotes" if is_bare else error
         raise ConfigError(f"{source}, line {rows.line_num}: not valid CSV: {what}; quote the value") from error
     columns = [pa.chunked_array(list(chunks), pa.large_string()) for chunks in zip(*batches, strict=True)]
     return pa.Table.from_arrays(columns, names=header)
@@ -165,7 +169,8 @@ def _object(line: bytes, where: str) -> dict[str, object]:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{where}: not UTF-8; save the file as UTF-8") from error
     except (msgspec.DecodeError, RecursionError) as error:
-        raise ConfigError(f"{where}: not valid JSON: {error}") from error
+        what = _OLD_LINES if b"\r" in line else f"not valid JSON: {error}"
+        raise ConfigError(f"{where}: {what}") from error
     if not isinstance(value, dict):
         raise ConfigError(f'{where}: not an object; write {{"id": …, "text": …}}')
     return {name: _known(name, each, where) if name in COLUMNS else each for name, each in value.items()}

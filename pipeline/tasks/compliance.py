@@ -22,7 +22,7 @@ SCHEMA = about_samples(
     subject=[CONTESTANT, GROUP, CRITERION],
     answer=[
         pa.field("compliant", pa.bool_()),
-        pa.field("confidence", pa.float32()),
+        pa.field("confidence", pa.float64()),
         pa.field("explanation", pa.string()),
     ],
 )

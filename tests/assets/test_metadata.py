@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from assets.metadata import markdown_list, markdown_table
+from assets.metadata import markdown_list, markdown_table, signed
 
 PLANTED = [
     "![x](https://evil.test/pixel.png)",
@@ -59,3 +59,10 @@ def test_a_list_shows_exactly_its_lines(lines: list[str]) -> None:
     assert words(parsed) == [plain(line) for line in lines]
     assert sum(token.type == "list_item_open" for token in parsed) == len(lines)
     assert not ALIVE & {token.type for token in parsed}
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(-0.001, "0.00"), (0.0, "0.00"), (0.004, "0.00"), (-0.3, "-0.30"), (1.5, "+1.50")]
+)
+def test_what_shows_as_zero_has_no_sign(value: float, shown: str) -> None:
+    assert signed(value) == shown

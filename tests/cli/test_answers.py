@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.simulator import Simulator
-from tests.cli.conftest import Called
+from tests.cli.conftest import Called, Simulate
+from tests.conftest import environment
 
 Pairlog = Callable[..., Called]
 HEADER = "first_id,second_id,winner_id,model"
@@ -51,7 +52,7 @@ def test_what_cannot_be_answered_is_said_in_words_and_exits_with_1(pairlog: Pair
         (["--length"], "--length needs the texts"),
         (["--per", "template"], "there is only one template in pairs"),
         (["--interval", "bootstrap"], "No such option: --interval"),
-        (["essays"], "say what to rank: an EXPERIMENT, or --from FILE.csv"),
+        (["essays"], "essays and --from"),
     ],
 )
 def test_a_call_that_makes_no_sense_exits_with_2(pairlog: Pairlog, tmp_path, more, words):
@@ -172,3 +173,107 @@ def test_names_that_look_like_markup_are_shown_as_they_are(pairlog: Pairlog, tmp
     called = pairlog("rank", "--from", a_file(tmp_path, rows))
     assert called.code == 0
     assert all(name in called.err for name in odd.values())
+
+
+APART = "pairs: {design: random, count: 3, seed: 1}"
+
+
+@pytest.mark.parametrize("command", ["plan", "submit", "run"])
+def test_pairs_that_fall_apart_are_told_of_before_anything_is_paid_for(
+    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path], command
+):
+    called = pairlog(command, experiment_file(samples=8, more=APART))
+    assert called.code == 0
+    assert "warning: the 3 pairs fall into 2 parts that nothing links and 3 of 8 samples are in no pair" in called.err
+    assert "a larger pairs.count helps, 21 as a rule" in called.err
+    enough = pairlog(command, experiment_file(name="more", samples=8, more=APART.replace("3", "21")))
+    assert "warning" not in enough.err
+
+
+def test_plan_counts_parts_and_unpaired_samples(pairlog: Pairlog, experiment_file: Callable[..., Path]):
+    document = json.loads(pairlog("plan", experiment_file(samples=8, more=APART), "--json").out)
+    assert (document["parts"], document["unpaired"]) == (2, 3)
+    document = json.loads(pairlog("plan", experiment_file(), "--json").out)
+    assert (document["parts"], document["unpaired"]) == (1, 0)
+
+
+def test_experiments_over_the_same_samples_are_ranked_together(
+    pairlog: Pairlog, simulate: Simulate, experiment_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+):
+    for variable, value in environment(simulate(tie_rate=0.3)).items():
+        monkeypatch.setenv(variable, value)
+    more = "ties: true\npairs: {design: random, count: COUNT, seed: 1}"
+    assert pairlog("run", experiment_file(samples=8, more=more.replace("COUNT", "3")), "--interval", "0").code == 0
+    alone = pairlog("rank", "essays")
+    assert alone.code == 1
+    assert "and `pairlog rank ONE OTHER` takes both" in alone.last_line
+    file = experiment_file(name="other", samples=8, more=more.replace("COUNT", "22").replace("seed: 1", "seed: 2"))
+    assert pairlog("run", file, "--interval", "0").code == 0
+    both = pairlog("rank", "essays", "other", "--json")
+    assert both.code == 0
+    document = json.loads(both.out)
+    assert (document["experiment"], document["comparisons"]) == ("essays + other", 25)
+    assert len(document["contestants"]) == 8
+    assert sum(each["ties"] for each in document["contestants"])
+    for name in ("essays", "other"):
+        assert pairlog("results", name, "--out", f"{name}.csv").code == 0
+    first, second = (Path(f"{name}.csv").read_text(encoding="utf-8") for name in ("essays", "other"))
+    Path("both.csv").write_text(first + second.partition("\n")[2], encoding="utf-8")
+    imported = json.loads(pairlog("rank", "--from", "both.csv", "--json").out)
+    assert imported["contestants"] == document["contestants"]
+
+
+def test_an_id_that_stands_for_another_text_elsewhere_is_not_ranked_with_it(
+    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path], tmp_path
+):
+    assert pairlog("submit", experiment_file()).code == 0
+    file = experiment_file(name="other")
+    samples = tmp_path / "samples.csv"
+    samples.write_text(samples.read_text(encoding="utf-8").replace("number 3", "numeral 3"), encoding="utf-8")
+    assert pairlog("submit", file).code == 0
+    called = pairlog("rank", "essays", "other")
+    assert called.code == 2
+    assert "essays and other cannot be ranked together: the sample 's3' has not the same text in all" in called.err
+
+
+def test_groups_that_share_nobody_are_ranked_alone(
+    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path], tmp_path
+):
+    file = experiment_file()
+    rows = [f"s{number},Text {number}.,g{number % 2}" for number in range(8)]
+    (tmp_path / "samples.csv").write_text("\n".join(["id,text,group", *rows]), encoding="utf-8")
+    assert "note: no contestant stands in two groups" in pairlog("run", file, "--interval", "0").err
+    assert pairlog("rank", "essays").last_line.endswith("`--per group` ranks each group alone")
+    called = pairlog("rank", "essays", "--per", "group", "--out", "groups.csv")
+    assert called.code == 1
+    assert "g0: 6 comparisons; first: s" in called.err
+    assert "8 contestants in groups.csv" in called.err
+    assert len(Path("groups.csv").read_text(encoding="utf-8").splitlines()) == 9
+
+
+CIRCLE = ["a,b,a,m", "b,c,b,m", "c,a,c,m"]
+STRONG = ["a,d,a,m", "b,d,b,m", "c,d,c,m"] * 40 + ["a,d,d,m", "b,d,d,m", "c,d,d,m"] * 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (CIRCLE, "a, b and c share the first place: nobody is better."),
+        ([*CIRCLE, *STRONG], "a, b and c share the first place: every other contestant is proven weaker."),
+        (
+            [*CIRCLE, "a,d,a,m", "d,b,b,m", "c,d,c,m"],
+            "a, b and c share the first place: d cannot be told apart from them.",
+        ),
+        (["a,b,a,m", "b,c,b,m", "c,d,c,m", "d,e,d,m", "e,a,e,m"], "a, b, c and 2 more share the first place:"),
+    ],
+)
+def test_all_who_share_the_first_place_are_named(pairlog: Pairlog, tmp_path, rows, words):
+    called = pairlog("rank", "--from", a_file(tmp_path, rows), "--cluster", "row")
+    assert called.err.startswith(words)
+
+
+def test_all_who_share_the_first_place_of_a_part_are_named(pairlog: Pairlog, tmp_path):
+    rows = [*CIRCLE, *(row[:-1] + "n" for row in CIRCLE), "a,b,a,n"]
+    called = pairlog("rank", "--from", a_file(tmp_path, rows), "--per", "judge")
+    assert "m: 3 comparisons, τ" in called.err or "m: 3 comparisons; " in called.err
+    assert "first: a, b and c\n" in called.err

@@ -213,6 +213,30 @@ def test_a_wrong_call_exits_2_and_writes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_store_that_cannot_be_one_is_named(
+    pairlog: Callable[..., Called], simulator: Simulator, experiment_file: Callable[..., Path]
+) -> None:
+    file = experiment_file()
+    for command in (["plan", file], ["submit", file], ["run", file], ["resume"], ["status"], ["doctor"], ["audit"]):
+        called = pairlog(*command, "--store", file)
+        assert called.code == 2
+        assert called.last_line.endswith("is a file, not a folder; name a folder, or one that is to be made")
+    called = pairlog("submit", file, "--store", "/proc/pairlog")
+    assert called.code == 1
+    assert "there is no" not in called.err
+    assert called.last_line.endswith("the store cannot be written by this user")
+    assert "cannot be written by this user" in pairlog("doctor", "--store", "/proc/pairlog").err
+
+
+def test_plan_counts_duplicate_rows(pairlog: Callable[..., Called], experiment_file: Callable[..., Path]) -> None:
+    file = experiment_file()
+    with (file.parent / "samples.csv").open("a", encoding="utf-8") as samples:
+        samples.write("s0,The text that has number 0.\n")
+    called = pairlog("plan", file)
+    assert "1 duplicate row left out" in called.err
+    assert "6 samples, 15 pairs" in called.err
+
+
 @pytest.mark.parametrize(
     ("samples", "more", "message"),
     [

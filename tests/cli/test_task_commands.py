@@ -1,5 +1,6 @@
 """The commands on tasks other than pairs, as a person calls them."""
 
+import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -99,3 +100,16 @@ def test_speceval_outputs_are_imported_by_a_command(pairlog: Callable[..., Calle
     assert [line["contestant"] for line in lines] == ["model-a", "model-b"]
     assert pairlog("import", "speceval", "outputs", "--spec", "spec.jsonl", "--out", "samples.csv").code == 2
     assert pairlog("import", "speceval", "nowhere", "--spec", "spec.jsonl", "--out", "s.jsonl").code == 2
+
+
+def test_confidences_are_written_as_the_judge_said_them(
+    pairlog: Callable[..., Called], talented: Simulator, experiment_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    assert pairlog("run", experiment_file(samples=30, more="task: compliance"), "--interval", "0").code == 0
+    assert pairlog("results", "essays", "--out", tmp_path / "rows.csv").code == 0
+    assert pairlog("results", "essays", "--out", tmp_path / "rows.jsonl").code == 0
+    with (tmp_path / "rows.csv").open(newline="", encoding="utf-8") as file:
+        written = [row["confidence"] for row in csv.DictReader(file)]
+    lines = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    assert [float(each) for each in written] == [json.loads(row["content"])["confidence"] for row in lines]
+    assert max(map(len, written)) <= 4

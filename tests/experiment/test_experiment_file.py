@@ -303,6 +303,7 @@ def test_a_wrong_field_is_refused_with_line_path_value_and_remedy(text: str, sai
     ("fields", "said"),
     [
         ("model: a, provder: b", "judges[0].provder is not a known key; did you mean provider?"),
+        ("modle: a", "judges[0].modle is not a known key; did you mean model?"),
         ("modl: a", "judges[0].modl is not a known key; did you mean model?"),
         ("reasoning: low", "judges[0].model is missing; add text"),
         ("model: a, endpoint: completions", "judges[0].endpoint is 'completions'; it must be chat or responses"),
@@ -324,7 +325,8 @@ def test_a_wrong_judge_is_refused(fields: str, said: str) -> None:
 )
 def test_equal_judges_are_refused(second: str) -> None:
     message = refusal(f"{SMALL}  - {second}\n")
-    assert "judges[1] repeats judges[0] (openai, gpt-6-luna, default)" in message
+    line = SMALL.count("\n") + 1
+    assert f"line {line}: judges[1] repeats judges[0] (openai, gpt-6-luna, default)" in message
 
 
 def test_a_grid_of_too_many_runs_is_refused_at_once() -> None:

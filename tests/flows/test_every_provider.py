@@ -3,17 +3,21 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import pyarrow.compute as pc
 import pytest
 
 from pipeline import providers
 from pipeline.clock import SystemClock
+from pipeline.operations.auditing import audit_ledger
 from pipeline.operations.resuming import resume
 from pipeline.operations.worker import Worker
 from pipeline.ranking import RankingOptions, Unrankable, rank
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, parse_faults
+from pipeline.storage import Store
 from pipeline.storage.local import LocalStore
+from pipeline.storage.memory import MemoryStore
 from tests.contracts.trials import ADAPTERS
 from tests.flows.studies import check_against_ledger, column, counts, finished, problems, rows, submitted
 
@@ -23,7 +27,7 @@ PACE = {"PAIRLOG_QUIET_SECONDS": "0.4", "PAIRLOG_PAUSE_SECONDS": "0.05", "PAIRLO
 Simulate = Callable[..., Simulator]
 
 
-def a_worker(store: LocalStore, simulator: Simulator, *names: str) -> Worker:
+def a_worker(store: Store, simulator: Simulator, *names: str) -> Worker:
     environment = dict(PACE)
     for name in names:
         adapter = ADAPTERS[name]
@@ -90,3 +94,18 @@ def test_several_candidates_without_a_key_wait_until_their_ids_tell(
         assert simulator.ledger.totals.requests == 30
         assert simulator.ledger.cancels == []
         assert simulator.ledger.paid_twice() == []
+
+
+@pytest.mark.parametrize("name", BATCH)
+def test_the_ledger_and_the_log_call_a_batch_by_the_same_name(
+    simulate: Simulate, store: LocalStore, experiment_file: Callable[..., Path], name: str
+) -> None:
+    simulator = simulate()
+    with a_worker(store, simulator, name) as worker, a_worker(MemoryStore(), simulator, name) as stranger:
+        finished(worker, experiment_file(judges=f"[{a_judge(name)}]", more="batch: {segments: 2}"))
+        for ledger in (
+            simulator.ledger.path.read_bytes(),
+            httpx.get(f"{simulator.url}/simulator/ledger").content,
+        ):
+            assert audit_ledger(worker, ledger) == []
+            assert len(audit_ledger(stranger, ledger)) == 2

@@ -94,7 +94,7 @@ def as_document(study: Study, found: StudyRanking) -> object:
 
 
 def test_the_options_are_those_of_rank_with_its_defaults() -> None:
-    others = {"name", "source", "as_json", "out", "store"}
+    others = {"names", "source", "as_json", "out", "store"}
     ranks = {name: each.default for name, each in inspect.signature(answering.rank).parameters.items()}
     asked = {name: value for name, value in ranks.items() if name not in others}
     assert {*Options.__annotations__, "per"} == set(asked)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.errors import ConfigError
-from pipeline.pairing import Design, Order, Pairs, make_pairs, reverse_subset, unranked
+from pipeline.pairing import Design, Order, Pairs, cohesion, make_pairs, reverse_subset, unranked
 
 
 def some_pairs(
@@ -292,3 +292,40 @@ def test_a_million_pairs_are_balanced_in_a_few_seconds():
     pairs = some_pairs(5000, design="random", count=1_000_000, order="balanced")
     assert time.process_time() - begin < 8
     assert imbalance(pairs, 5000) <= 1
+
+
+def obvious_parts(pairs: Pairs, names: list[str]) -> int:
+    """How many sets of names are left once the two of every pair were put together, counting only names in pairs."""
+    parts: list[set[str]] = []
+    for first, second in listed(pairs):
+        both = {names[first], names[second]}
+        linked = [part for part in parts if part & both]
+        parts = [part for part in parts if not part & both] + [both.union(*linked)]
+    return len(parts)
+
+
+@given(st.integers(2, 12), st.integers(1, 14), st.integers(0, 50), st.integers(1, 12), st.integers(1, 4))
+def test_cohesion_agrees_with_putting_pairs_together_one_by_one(n: int, count: int, seed: int, names: int, groups: int):
+    where = [f"g{number % groups}" for number in range(n)]
+    possible = some_pairs(n, groups=list(where))
+    if not len(possible):
+        return
+    pairs = some_pairs(n, groups=list(where), design="random", count=min(count, len(possible)), seed=seed)
+    contestants = [f"c{number % names}" for number in range(n)]
+    found = cohesion(pairs, contestants=contestants, groups=list(where))
+    named = {end for pair in listed(pairs) for end in pair}
+    assert found.parts == obvious_parts(pairs, contestants)
+    assert found.least == obvious_parts(possible, contestants)
+    assert found.unpaired == n - len(named)
+    assert found.unranked == len(set(contestants)) - len({contestants[end] for end in named})
+    assert cohesion(possible, contestants=contestants, groups=list(where)).parts == found.least
+
+
+def test_as_many_pairs_as_are_enough_link_everyone_in_most_draws():
+    names = [f"s{number}" for number in range(40)]
+    enough = cohesion(some_pairs(40), contestants=names).enough
+    draws = [
+        cohesion(some_pairs(40, design="random", count=enough, seed=seed), contestants=names) for seed in range(200)
+    ]
+    assert enough < 40 * 39 / 2 / 4
+    assert sum(found.is_whole for found in draws) >= 180

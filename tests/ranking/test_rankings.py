@@ -39,7 +39,8 @@ def ranked(table: pa.Table, options: RankingOptions | None = None) -> Ranking:
             [("a", "b", "first"), ("b", "a", "first"), ("c", "d", "first"), ("d", "c", "first")],
             (
                 "the comparisons fall into 2 parts that were never compared with one another (one of them: a, b), so "
-                "no common ranking exists: rank each part alone or add pairs between them"
+                "no common ranking exists: judge more pairs of the same samples as another experiment, and "
+                "`pairlog rank ONE OTHER` takes both"
             ),
         ),
     ],

@@ -80,6 +80,7 @@ def test_csv_is_read_in_many_batches_without_losing_a_row(tmp_path: Path) -> Non
         pytest.param(b'id,text\na,"b\n', ", line 2: not valid CSV: unexpected end of data", id="open-quote"),
         pytest.param(b'id,text\na,"b"c\n', ", line 2: not valid CSV", id="after-quote"),
         pytest.param(b"id,text\na,b\rc,d\n", ", line 2: not valid CSV: a bare carriage return", id="bare-cr"),
+        pytest.param(b"id,text\ra,b\rc,d\r", ": the lines end in carriage returns alone; save", id="old-lines"),
         pytest.param(b"id,text\na,b\nc,\xff\n", ", line 3: not UTF-8", id="B3"),
         pytest.param(b"id,text\na,\xed\xa0\x80\n", ", line 2: not UTF-8", id="B5"),
         pytest.param(b"", " has no header line", id="no-header"),
@@ -112,6 +113,9 @@ def test_jsonl_is_split_at_newlines_only_and_numbers_become_text(tmp_path: Path)
         pytest.param(b'{"id":null,"text":"x"}', ", row 1: there is no id", id="null"),
         pytest.param(b'{"id":"a","text":7}', ", line 1: 'text' is 7; write text", id="number-text"),
         pytest.param(b'{"id":"a","text":null}', ", row 1: the sample 'a' has no text", id="B14-null"),
+        pytest.param(
+            b'{"id":"a","text":"b"}\r{"id":"c","text":"d"}\r', ", line 1: the lines end in carriage", id="old-lines"
+        ),
         pytest.param(b'{"id":"a","text":NaN}', ", line 1: not valid JSON", id="B14-nan"),
         pytest.param(b'{"id":"a"}', " has no column 'text', only 'id'", id="no-text"),
         pytest.param(b'{"id":"a","text":"x"}\n{"id":"b","te', ", line 2: not valid JSON", id="cut"),

@@ -7,14 +7,15 @@ import pyarrow as pa
 from pipeline.domain import Counts
 from pipeline.ranking.measured import Cell, Concord, Measured
 from pipeline.ranking.report.document import contents, document, glossary, opening, provisional
-from pipeline.ranking.report.markup import Html, Section, number, percent, plural, section, table, whole
+from pipeline.ranking.report.markup import Html, Section, named, number, percent, plural, section, table, whole
 from pipeline.ranking.report.plots import Scale, ends, interval, scale_for
 from pipeline.ranking.report.record import conservation_section, excluded_section, provenance_section, tokens_section
 
 _MOST_SHOWN = 500
 _WORDS = {
     "Interval": (
-        "The range in which the true value lies with 95 % confidence; a sample judged several times counts once."
+        "The range in which the true value lies with 95 % confidence; a sample judged several times counts once. There "
+        "is none for a mean of fewer than three samples, or of samples that are all equal: their spread is not known."
     ),
     "Beyond chance": (
         "Cohen’s κ of two judges, Krippendorff’s α of more, or of grades: 0 is what chance gives, 1 complete "
@@ -66,7 +67,16 @@ def _verdict(found: Sequence[Measured], total: Counts) -> str:
         return f"“{best.choice}” is what most is found of {best.names[0]}: {_shown(best.value, kind)}."
     if kind == "length":
         return f"{whole(total.ok)} texts were written."
-    return f"{best.names[0]} stands first with {_shown(best.value, kind)} ({_range(best, kind)})."
+    sure = f" ({_range(best, kind)})" if best.low is not None else ""
+    told = f"with {_shown(best.value, kind)}{sure}"
+    equal = [cell.names[0] for cell in cells if cell.value == best.value]
+    rest = [name for name in found[0].rivals if name not in equal]
+    if len(equal) > 1:
+        also = f", and {named(rest, most=3)} cannot be told apart from them" if rest else ""
+        return f"{named(equal, most=3)} stand first together {told}{also}."
+    if rest:
+        return f"{best.names[0]} stands first {told}, but {named(rest, most=3)} cannot be told apart from it."
+    return f"{best.names[0]} stands {'clearly ' if len(cells) > 1 else ''}first {told}."
 
 
 def _trust(found: Sequence[Measured]) -> str:
@@ -82,8 +92,7 @@ def _measure_sections(found: Measured) -> list[Section]:
     kind = found.measure.kind
     if not found.cells:
         return []
-    values = [value for cell in found.cells for value in (cell.low, cell.high)]
-    scale = Scale(low=0.0, high=1.0) if kind in {"share", "choices"} else scale_for(values)
+    scale = _axis(found)
     made = [_cells_table(found.by[:1], [cell for cell in found.cells if len(cell.names) == 1], kind, scale)]
     finer = [cell for cell in found.cells if len(cell.names) > 1]
     made += [_cells_table(found.by, finer, kind, scale)] if finer else []
@@ -91,6 +100,16 @@ def _measure_sections(found: Measured) -> list[Section]:
     if found.concord:
         sections.append(section("Agreement between judges", _concord_table(found.concord)))
     return sections
+
+
+def _axis(found: Measured) -> Scale:
+    """Return the stretch of numbers that the values may lie on: that of the scale where there is one."""
+    if found.measure.kind in {"share", "choices"}:
+        return Scale(low=0.0, high=1.0)
+    if found.bounds:
+        return Scale(low=found.bounds[0], high=found.bounds[1])
+    ends_ = [end for cell in found.cells for end in (cell.low, cell.value, cell.high) if end is not None]
+    return scale_for(ends_)
 
 
 def _cells_table(by: Sequence[str], cells: Sequence[Cell], kind: str, scale: Scale) -> Html:
@@ -137,4 +156,6 @@ def _shown(value: float, kind: str) -> str:
 
 
 def _range(cell: Cell, kind: str) -> str:
+    if cell.low is None or cell.high is None:
+        return f"none: {cell.why}"
     return f"{_shown(cell.low, kind)} to {_shown(cell.high, kind)}"

@@ -30,16 +30,16 @@ def scale_for(values: Sequence[float], *, include: Sequence[float] = ()) -> Scal
     return Scale(low=low - room, high=high + room)
 
 
-def interval(scale: Scale, value: float, low: float, high: float, *, mark: float | None = None) -> Html:
-    """Return a cell with a dot, its interval as a bar, and a line at `mark`."""
-    start, end = scale.at(low), scale.at(high)
-    parts = [
-        element("span", class_="bar", style=f"left:{start:.2f}%;width:{max(end - start, 0.3):.2f}%"),
-        element("span", class_="dot", style=f"left:{scale.at(value):.2f}%"),
-    ]
+def interval(scale: Scale, value: float, low: float | None, high: float | None, *, mark: float | None = None) -> Html:
+    """Return a cell with a dot, its interval (if any) as a bar, and a line at `mark`."""
+    parts = [element("span", class_="dot", style=f"left:{scale.at(value):.2f}%")]
+    label = number(value)
+    if low is not None and high is not None:
+        start, end = scale.at(low), scale.at(high)
+        parts.insert(0, element("span", class_="bar", style=f"left:{start:.2f}%;width:{max(end - start, 0.3):.2f}%"))
+        label = f"{label}, from {number(low)} to {number(high)}"
     if mark is not None:
         parts.insert(0, element("span", class_="mark", style=f"left:{scale.at(mark):.2f}%"))
-    label = f"{number(value)}, from {number(low)} to {number(high)}"
     return element("td", element("div", *parts, class_="plot", role="img", aria_label=label), class_="wide")
 
 

@@ -46,11 +46,18 @@ def verdict(result: Ranking | Unrankable, *, unfinished: bool) -> str:
     so_far = "So far, " if unfinished else ""
     if isinstance(result, Unrankable):
         return f"{so_far or 'T'}{'t' if so_far else ''}here is no ranking: {result.reason}."
-    first, best = result.standings[0], result.tiers[0]
-    rest = [name for name in best if name != first.contestant]
+    leaders = result.leaders
+    rest = [name for name in result.tiers[0] if name not in leaders]
+    first = named(leaders, most=3)
+    if len(leaders) > 1:
+        others = (
+            "every other contestant is proven weaker" if len(leaders) < len(result.standings) else "nobody is better"
+        )
+        also = f"{named(rest, most=3)} cannot be told apart from them" if rest else others
+        return f"{so_far}{first} share the first place: {also}."
     if not rest:
-        return f"{so_far}{first.contestant} is best: every other contestant is proven weaker."
-    return f"{so_far}{first.contestant} comes first, but {named(rest, most=3)} cannot be told apart from it."
+        return f"{so_far}{first} is best: every other contestant is proven weaker."
+    return f"{so_far}{first} comes first, but {named(rest, most=3)} cannot be told apart from it."
 
 
 def numbers(result: Ranking) -> Html:

@@ -87,7 +87,8 @@ class Jobs:
         request.state.input_file_id = order.input_file_id
         known = self._engine.promised(batch_id)
         if known is None:
-            self._engine.create_job(order, batch_id=batch_id, delay=getattr(request.state, "delay", 0.0))
+            delay = getattr(request.state, "delay", 0.0)
+            self._engine.create_job(order, batch_id=batch_id, remote_id=_ARN + batch_id, delay=delay)
         elif known.order != order:
             raise refused(400, "ConflictException", "The token was used for another job.")
         return json_answer({"jobArn": _ARN + batch_id})

@@ -65,7 +65,8 @@ class Batches:
         )
         batch_id = f"b{self._engine.clock.nonce()[-20:]}"
         request.state.batch_id = batch_id
-        job = self._engine.create_job(order, batch_id=batch_id, delay=getattr(request.state, "delay", 0.0))
+        delay = getattr(request.state, "delay", 0.0)
+        job = self._engine.create_job(order, batch_id=batch_id, remote_id=_name(batch_id), delay=delay)
         return json_answer(self._rendered(job))
 
     async def _retrieve(self, request: Request) -> Response:
@@ -108,7 +109,7 @@ class Batches:
         batch_id = request.path_params["batch"]
         job = self._engine.job(batch_id, wire=self._wire)
         if job is None:
-            raise RefusedError(problem_of(404, f"There is no batch batches/{batch_id}."))
+            raise RefusedError(problem_of(404, f"There is no batch {_name(batch_id)}."))
         return job
 
     def _rendered(self, job: Job) -> JsonObject:
@@ -116,8 +117,12 @@ class Batches:
             return _operation(job)
 
 
+def _name(batch_id: str) -> str:
+    return f"batches/{batch_id}"
+
+
 def _operation(job: Job) -> JsonObject:
-    name, times = f"batches/{job.batch_id}", list(job.at.values())
+    name, times = _name(job.batch_id), list(job.at.values())
     metadata: JsonObject = {
         "@type": _TYPE,
         "model": f"models/{job.order.endpoint}",

@@ -65,7 +65,8 @@ class Jobs:
         )
         batch_id = str(int(self._engine.clock.nonce()[-15:], 16))
         request.state.batch_id = batch_id
-        job = self._engine.create_job(order, batch_id=batch_id, delay=getattr(request.state, "delay", 0.0))
+        name, delay = _name(metadata["parent"], batch_id), getattr(request.state, "delay", 0.0)
+        job = self._engine.create_job(order, batch_id=batch_id, remote_id=name, delay=delay)
         return json_answer(self._rendered(job))
 
     async def _retrieve(self, request: Request) -> Response:
@@ -139,11 +140,15 @@ def _directory(job: Job) -> str:
     return f"{prefix}/prediction-model-{time_of(job.created_at)}"
 
 
+def _name(parent: str, batch_id: str) -> str:
+    return f"{parent}/batchPredictionJobs/{batch_id}"
+
+
 def _job(job: Job) -> JsonObject:
     metadata, times = job.order.metadata or {}, list(job.at.values())
     labels = {name[6:]: value for name, value in metadata.items() if name.startswith("label.")}
     shown: JsonObject = {
-        "name": f"{metadata['parent']}/batchPredictionJobs/{job.batch_id}",
+        "name": _name(metadata["parent"], job.batch_id),
         "displayName": metadata["displayName"],
         "model": f"publishers/google/models/{job.order.endpoint}",
         "inputConfig": {"instancesFormat": "jsonl", "gcsSource": {"uris": [metadata["source"]]}},
