@@ -113,12 +113,24 @@ def store_answers(worker: Worker, name: ExperimentName, answers: Answers) -> Sto
     stored = StoredAnswers(
         ranking=keys.ranking(name, named), diagnostics=keys.diagnostics(name, named), report=keys.report(name, named)
     )
-    ranking = rankings_table(answers.ranking, answers.parts, panel=answers.panel, experiment=name)
-    found = diagnostics_table(answers.found, panel=answers.panel, experiment=name)
-    put_once(worker, stored.ranking, lambda: parquet_bytes(ranking.schema, ranking.to_batches(), metadata={}))
-    put_once(worker, stored.diagnostics, lambda: parquet_bytes(found.schema, found.to_batches(), metadata={}))
+    put_once(
+        worker,
+        stored.ranking,
+        lambda: _in_its_folder(rankings_table(answers.ranking, answers.parts, panel=answers.panel)),
+    )
+    put_once(worker, stored.diagnostics, lambda: _in_its_folder(diagnostics_table(answers.found, panel=answers.panel)))
     put_once(worker, stored.report, lambda: report(worker, name, answers).encode())
     return stored
+
+
+def _in_its_folder(table: pa.Table) -> bytes:
+    """Return the table as Parquet without the column that its folder names (`experiment=…`).
+
+    Readers of hive datasets take it from there, some as text and some as categories: no column of that name in the file
+    would suit pyarrow.dataset and pandas alike.
+    """
+    plain = table.drop_columns("experiment")
+    return parquet_bytes(plain.schema, plain.to_batches(), metadata={})
 
 
 def put_once(worker: Worker, key: str, made: Callable[[], bytes]) -> None:

@@ -4,9 +4,14 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+from pipeline.ranking.tables import DIAGNOSTICS, RANKINGS
 from pipeline.simulator import Simulator
 from tests.cli.conftest import Called
 
@@ -128,3 +133,25 @@ def test_names_that_look_like_markup_are_shown_as_they_are(pairlog: Pairlog, tmp
     called = pairlog("rank", "--from", a_file(tmp_path, rows))
     assert called.code == 0
     assert all(name in called.err for name in odd.values())
+
+
+def test_the_tables_of_two_experiments_are_one_dataset_to_every_reader(
+    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path], tmp_path
+):
+    for name in ("essays", "poems"):
+        assert pairlog("run", experiment_file(name=name), "--interval", "0").code == 0
+        assert pairlog("report", name).code == 0
+    for table, schema in (("rankings", RANKINGS), ("diagnostics", DIAGNOSTICS)):
+        folder = tmp_path / ".pairlog" / table
+        found = {
+            "pyarrow": ds.dataset(folder, partitioning="hive").to_table().to_pandas(),
+            "pandas": pd.read_parquet(folder),
+            "duckdb": duckdb.sql(f"SELECT * FROM '{folder}/**/*.parquet'").df(),
+            "polars": pl.read_parquet(folder).to_pandas(),
+        }
+        for reader, rows in found.items():
+            assert set(rows.columns) == set(schema.names), reader
+            assert set(rows["experiment"]) == {"essays", "poems"}, reader
+            assert len(rows) == len(found["pyarrow"]), reader
+        stored = ds.dataset(folder, partitioning="hive").schema
+        assert all(stored.field(field.name).equals(field, check_metadata=True) for field in list(schema)[1:])
