@@ -14,10 +14,15 @@ _NAMED = 5
 
 
 class Connectivity(msgspec.Struct, frozen=True, kw_only=True):
-    """`islands`: who was compared with whom, however indirectly; `ladder`: who also both won and lost, likewise."""
+    """How contestants hang together.
+
+    `islands` number those who were compared with one another, however indirectly; `ladder` the parts in which everybody
+    also beat everybody, likewise; `above` holds the pairs of parts of which the first beat the second, and never lost.
+    """
 
     islands: npt.NDArray[np.int32]
     ladder: npt.NDArray[np.int32]
+    above: npt.NDArray[np.int32]
 
     @property
     def connected(self) -> bool:
@@ -31,9 +36,17 @@ class Connectivity(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unbounded(self) -> npt.NDArray[np.bool_]:
-        """Which contestants lie outside the largest part whose scores determine one another."""
-        largest = np.bincount(self.ladder).argmax()
-        return np.asarray(self.ladder != largest)
+        """Which contestants lie in a part that only won or only lost against the rest.
+
+        A part that is larger than every other is what the rest is measured by, and does not count as such.
+        """
+        sizes = np.bincount(self.ladder)
+        beat, beaten = (np.bincount(self.above[:, side], minlength=len(sizes)) > 0 for side in (0, 1))
+        free = ~(beat & beaten)
+        largest = np.flatnonzero(sizes == sizes.max())
+        if len(largest) == 1:
+            free[largest] = False
+        return np.asarray(free[self.ladder])
 
 
 def examine(cells: Cells) -> Connectivity:
@@ -46,7 +59,9 @@ def examine(cells: Cells) -> Connectivity:
     graph = sparse.csr_array((np.ones(len(winners), dtype=np.int8), (winners, losers)), shape=shape)
     _, islands = csgraph.connected_components(graph, directed=False)
     _, ladder = csgraph.connected_components(graph, directed=True, connection="strong")
-    return Connectivity(islands=islands, ladder=ladder)
+    parts = np.stack([ladder[winners], ladder[losers]], axis=1)
+    above = np.unique(parts[parts[:, 0] != parts[:, 1]], axis=0)
+    return Connectivity(islands=islands, ladder=ladder, above=above)
 
 
 def disconnected_reason(found: Connectivity, names: Sequence[str]) -> str:

@@ -103,6 +103,32 @@ def test_two_halves_of_which_one_was_never_beaten_are_named():
     assert {one.contestant for one in result.standings if not one.bounded} == {"a", "b"}
 
 
+def unbounded(rows: list[tuple[str, str, str]]) -> set[str]:
+    return {one.contestant for one in ranked(a_table(rows)).standings if not one.bounded}
+
+
+CHAIN = [("a", "b", "first"), ("b", "c", "first"), ("a", "c", "first")]
+EQUALS = [("a", "b", "first"), ("b", "a", "first"), ("x", "y", "first"), ("y", "x", "first"), ("a", "x", "first")]
+
+
+@pytest.mark.parametrize(
+    ("rows", "free"),
+    [
+        (CHAIN, {"a", "c"}),
+        ([*CHAIN, ("c", "d", "first")], {"a", "d"}),
+        ([("a", "b", "first")], {"a", "b"}),
+        (EQUALS, {"a", "b", "x", "y"}),
+        ([*EQUALS, ("y", "z", "tie")], {"a", "b"}),
+        ([*BEATEN, ("w", "a", "first")], {"w"}),
+        ([*BEATEN, ("w", "a", "first"), ("c", "v", "first")], {"w", "v"}),
+    ],
+)
+def test_only_those_are_unbounded_who_only_won_or_only_lost_alone_or_together(rows, free):
+    assert unbounded(rows) == free
+    turned = {"first": "second", "second": "first", "tie": "tie"}
+    assert unbounded([(one, other, turned[won]) for one, other, won in rows]) == free
+
+
 ONE_ORDER = [("a", "b", "first"), ("b", "c", "first"), ("c", "a", "first"), ("a", "d", "first"), ("d", "c", "first")]
 
 
