@@ -191,3 +191,10 @@ def test_someone_named_by_one_pair_alone_is_not_thought_certain(method):
     assert isinstance(result, Ranking)
     new = next(one for one in result.standings if one.contestant == "x")
     assert new.high - new.low > 3
+
+
+def test_resampled_studies_may_lose_all_their_ties():
+    rows = [("a", "b", "tie"), *[(one, other, "first") for one in "abc" for other in "abc" if one != other]]
+    result = rank(a_table(rows), RankingOptions(ties="davidson", interval="bootstrap", rounds=100))
+    assert isinstance(result, Ranking)
+    assert all(np.isfinite([one.low, one.high]).all() for one in (*result.standings, *result.effects))
