@@ -1,6 +1,7 @@
 """What `rank` and `report` do; a module of its own because its imports are heavy and other commands need none."""
 
 from collections.abc import Iterable
+from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
@@ -13,6 +14,7 @@ from pipeline.cli.app import chosen, worker_on
 from pipeline.cli.screen import complain, headline, number, place, print_json, rows, say
 from pipeline.domain import Counts
 from pipeline.errors import ConfigError
+from pipeline.ids import digest
 from pipeline.operations import answers, summaries
 from pipeline.operations.answers import Answers
 from pipeline.ranking import (
@@ -89,7 +91,14 @@ def write_report(question: Question, *, out: Path) -> int:
     if question.source is not None:
         found = _of_file(question)
         page = report_html(
-            found.rows, found.ranking, found.found, experiment=title, parts=found.parts, panel=found.panel
+            found.rows,
+            found.ranking,
+            found.found,
+            experiment=title,
+            parts=found.parts,
+            panel=found.panel,
+            options=found.options,
+            provenance=_origin(question.source),
         )
         return _keep(page, out, found.ranking)
     worker = worker_on(question.store)
@@ -155,12 +164,21 @@ def _of_file(question: Question) -> Answers:
         found=diagnose(table, by=question.options.by, seed=question.options.seed),
         parts=breakdowns(table, question.options),
         panel=panel(table, question.options),
+        options=question.options,
     )
 
 
 def _imported(source: Path) -> pa.Table:
+    return comparisons_from_csv(_read(source), name=str(source))
+
+
+def _origin(source: Path) -> dict[str, str]:
+    return {"pairlog": version("pairlog"), "file": source.name, "SHA-256 of the file": digest(_read(source))}
+
+
+def _read(source: Path) -> bytes:
     try:
-        return comparisons_from_csv(source.read_bytes(), name=str(source))
+        return source.read_bytes()
     except OSError as error:
         raise ConfigError(f"--from {source}: cannot be read ({error.strerror})") from error
 

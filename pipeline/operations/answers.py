@@ -36,13 +36,15 @@ from pipeline.tasks import task_named
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What an experiment says: the ranking, its parts, and whether the judges can be trusted."""
+    """What an experiment says: the ranking, its parts, whether the judges can be trusted, and what was asked for."""
 
     rows: pa.Table
     ranking: Ranking | Unrankable
     found: Diagnostics
     parts: tuple[Part, ...]
     panel: Panel | None = None
+    options: RankingOptions = RankingOptions()
+    length: bool = False
 
 
 class Subjects(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,6 +84,8 @@ def answers_of(worker: Worker, name: ExperimentName, options: RankingOptions, *,
         found=diagnose(rows, by=options.by, lengths=samples.lengths, seed=options.seed),
         parts=breakdowns(rows, options),
         panel=panel(rows, options),
+        options=options,
+        length=length,
     )
 
 
@@ -94,6 +98,8 @@ def report(worker: Worker, name: ExperimentName, answers: Answers) -> str:
         experiment=name,
         parts=answers.parts,
         panel=answers.panel,
+        options=answers.options,
+        length=answers.length,
         conservation=conservation(worker, name),
         provenance=provenance(worker, name),
     )

@@ -1,7 +1,10 @@
 """`rank` and `report` as a person calls them: words and an exit code, whatever they are given."""
 
+import hashlib
 import json
+import re
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import duckdb
@@ -115,6 +118,50 @@ def test_a_study_is_provisional_until_every_request_has_ended(
     assert "provisional" not in called.err
     assert pairlog("report", "essays", "--out", tmp_path / "page.html").code == 0
     assert "<b>Provisional.</b>" not in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def made(page: Path) -> dict[str, str]:
+    """How the page says it was made."""
+    text = page.read_text(encoding="utf-8").partition("How this page was made</h2>")[2]
+    return dict(re.findall(r'<th scope="row">([^<]*)</th><td>([^<]*)</td>', text.partition("</table>")[0]))
+
+
+def test_the_page_of_a_file_says_which_file_it_was_and_how_it_was_ranked(pairlog: Pairlog, tmp_path):
+    file = a_file(tmp_path, SMALL)
+    asked = ["--ties", "davidson", "--position", "--interval", "bootstrap", "--seed", "7", "--regularisation", "0.5"]
+    assert pairlog("report", "--from", file, "--out", tmp_path / "page.html", *asked).code == 0
+    assert made(tmp_path / "page.html") == {
+        "ranked": "by contestant",
+        "method": "bradley-terry",
+        "ties": "davidson",
+        "position bias in the model": "yes",
+        "length in the model": "no",
+        "regularisation": "0.5",
+        "interval": "bootstrap, 95%, 1\u202f000 rounds",
+        "clusters": "8, by row",
+        "seed": "7",
+        "pairlog": version("pairlog"),
+        "file": "pairs.csv",
+        "SHA-256 of the file": hashlib.sha256(file.read_bytes()).hexdigest(),
+    }
+
+
+def test_the_page_says_how_it_was_made_also_where_there_is_no_ranking(pairlog: Pairlog, tmp_path):
+    assert pairlog("report", "--from", a_file(tmp_path, ["a,b,,m"]), "--seed", "7").code == 1
+    found = made(Path("report.html"))
+    assert (found["seed"], found["regularisation"]) == ("7", "none unless it is needed")
+    assert len(found["SHA-256 of the file"]) == 64
+
+
+def test_the_page_of_an_experiment_says_whether_length_was_in_the_model(
+    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path], tmp_path
+):
+    assert pairlog("run", experiment_file(), "--interval", "0").code == 0
+    for more, answer in (([], "no"), (["--length"], "yes")):
+        assert pairlog("report", "essays", "--out", tmp_path / "page.html", *more).code == 0
+        found = made(tmp_path / "page.html")
+        assert (found["length in the model"], found["pairlog"]) == (answer, version("pairlog"))
+        assert {"experiment", "samples", "pairs", "rows"} < set(found)
 
 
 def test_a_sample_that_no_pair_names_is_missed(
