@@ -18,6 +18,7 @@ from pipeline.ranking import (
     rankings_table,
 )
 from pipeline.ranking.report import report_html
+from pipeline.ranking.report.judges import trust
 from pipeline.ranking.tables import DIAGNOSTICS, RANKINGS
 from tests.ranking.studies import a_study, a_table
 
@@ -142,6 +143,40 @@ def test_the_page_says_whether_the_judges_can_be_trusted():
     assert "All of them favour the first place." in page
     one_way = a_table([("a", "b", "first"), ("b", "c", "first"), ("c", "a", "first")])
     assert "No pair was judged in both orders" in a_page(one_way)
+
+
+def by_template(*leanings: tuple[str, str, str | None]) -> pa.Table:
+    """Every pair of eight in both orders, by judges and templates that always take one place (None: the better one)."""
+    names = "abcdefgh"
+    rows = [
+        (first, second, place or ("first" if first < second else "second"), model, template)
+        for model, template, place in leanings
+        for first in names
+        for second in names
+        if first != second
+    ]
+    return a_table([row[:3] for row in rows], model=[row[3] for row in rows], template=[row[4] for row in rows])
+
+
+@pytest.mark.parametrize(
+    ("leanings", "said"),
+    [
+        (
+            [("m", "t1", "first"), ("m", "t2", "second")],
+            "It favours the first place with template t1 and the second place with template t2.",
+        ),
+        ([("m", "t1", "first"), ("m", "t2", None)], "It favours the first place with template t1."),
+        ([("m", "t1", "first"), ("m", "t2", "first")], "It favours the first place."),
+        (
+            [("m", "t1", "first"), ("m", "t2", "second"), ("n", "t1", "second"), ("n", "t2", "second")],
+            "m with template t1 favours the first place. m with template t2 and n favour the second place.",
+        ),
+        ([("m", "t1", "second"), ("n", "t1", None)], "m favours the second place."),
+        ([("m", "t1", None)], "No liking for a place is seen."),
+    ],
+)
+def test_the_opening_says_by_template_which_place_a_judge_favours(leanings, said):
+    assert f" {said}" in trust(diagnose(by_template(*leanings)))
 
 
 def test_a_matrix_of_many_is_shown_by_colour_and_of_very_many_in_part():
