@@ -16,6 +16,7 @@ from pipeline.domain import Counts
 from pipeline.errors import ConfigError
 from pipeline.ids import digest
 from pipeline.operations import answers, summaries
+from pipeline.operations.absences import absent_in
 from pipeline.operations.answers import Answers
 from pipeline.ranking import (
     Part,
@@ -104,6 +105,8 @@ def write_report(question: Question, *, out: Path) -> int:
     worker = worker_on(question.store)
     (experiment,) = chosen(worker, [title])
     _say_if_open(sum(answers.conservation(worker, experiment).values(), Counts()))
+    for absent in absent_in(worker, experiment):
+        complain(str(absent), title="note")
     if not summaries.is_pairwise(worker, experiment):
         say(f"kept in the store: {worker.store.url}/{summaries.store_report(worker, experiment)}")
         summary = summaries.summary(worker, experiment)

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pipeline.domain import Counts
 from pipeline.errors import ConflictError
 from pipeline.ids import Digest, ExperimentName, digest_of
+from pipeline.operations.absences import absent_in
 from pipeline.operations.material import load_samples
 from pipeline.operations.results import table_of
 from pipeline.operations.worker import Worker
@@ -29,6 +30,7 @@ from pipeline.ranking import (
     rankings_table,
     report_html,
 )
+from pipeline.samples.absent import with_absent
 from pipeline.state import counts_of
 from pipeline.storage import keys
 from pipeline.storage.tables import parquet_bytes
@@ -92,7 +94,7 @@ def answers_of(worker: Worker, name: ExperimentName, options: RankingOptions, *,
 def report(worker: Worker, name: ExperimentName, answers: Answers) -> str:
     """Return the report as one self-contained page."""
     return report_html(
-        answers.rows,
+        with_absent(answers.rows, absent_in(worker, name)),
         answers.ranking,
         answers.found,
         experiment=name,

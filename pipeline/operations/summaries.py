@@ -3,11 +3,13 @@
 import msgspec
 
 from pipeline.ids import ExperimentName
+from pipeline.operations.absences import absent_in
 from pipeline.operations.answers import conservation, provenance, put_once, rows_digest
 from pipeline.operations.results import table_of, task_of
 from pipeline.operations.worker import Worker
 from pipeline.ranking.measured import Measured, measured
 from pipeline.ranking.report.measures import measures_html
+from pipeline.samples.absent import with_absent
 from pipeline.storage import keys
 
 _WORDS = {"share": "share of", "mean": "mean of", "length": "characters of", "choices": "share of"}
@@ -45,7 +47,7 @@ def summary(worker: Worker, name: ExperimentName) -> Summary:
 def report(worker: Worker, name: ExperimentName) -> str:
     """Return the report as one self-contained page."""
     return measures_html(
-        table_of(worker, name),
+        with_absent(table_of(worker, name), absent_in(worker, name)),
         measures_of(worker, name),
         experiment=name,
         task=worker.runs(name)[0].config.task,

@@ -23,6 +23,7 @@ from pipeline.ranking.report.record import (
 )
 from pipeline.ranking.report.standings import matrix, numbers, standings, verdict
 from pipeline.ranking.values import Ranking, RankingOptions, Unrankable
+from pipeline.samples.absent import absent_of
 
 _WORDS = {
     "Score": "Strength on a scale on which only differences count (Bradley–Terry log-odds); the mean is zero.",
@@ -75,6 +76,7 @@ def report_html(
     if isinstance(result, Ranking):
         body.append(numbers(result))
     said = [*(result.warnings if isinstance(result, Ranking) else ()), *found.warnings]
+    said += [str(absent) for absent in absent_of(comparisons)]
     body += [notices("What a reader must know", said)] if said else []
     body += [contents(sections), *sections]
     mark = " (provisional)" if unfinished else ""
