@@ -71,6 +71,8 @@ def show_ranking(question: Question, *, per: str | None, as_json: bool, out: Pat
     ranked = _ranked(question, per)
     found = ranked.whole
     if isinstance(found, Unrankable):
+        if as_json:
+            print_json({"experiment": ranked.title, "contestants": [], "reason": found.reason})
         _say_if_open(ranked.counts)
         complain(found.reason, title="no ranking")
         return 1
@@ -110,6 +112,10 @@ def write_report(question: Question, *, out: Path) -> int:
     if not summaries.is_pairwise(worker, experiment):
         say(f"kept in the store: {worker.store.url}/{summaries.store_report(worker, experiment)}")
         summary = summaries.summary(worker, experiment)
+        if not summary.lines:
+            _keep(summaries.report(worker, experiment), out, None)
+            complain(_nothing_read(answers.conservation(worker, experiment).values()), title="nothing to report")
+            return 1
         rows(f"what {title} found", summary.headings, summary.lines, right=2)
         return _keep(summaries.report(worker, experiment), out, None)
     found = answers.answers_of(worker, experiment, question.options, length=question.length)
@@ -118,6 +124,13 @@ def write_report(question: Question, *, out: Path) -> int:
         say(f"the ranking as a table: {worker.store.url}/{stored.ranking}")
         say(f"the judges as a table: {worker.store.url}/{stored.diagnostics}")
     return _keep(answers.report(worker, experiment, found), out, found.ranking)
+
+
+def _nothing_read(counts: Iterable[Counts]) -> str:
+    """Return why an experiment that compares nothing found nothing."""
+    total = sum(counts, Counts())
+    ended = [f"{number:,} {name}" for name, number in total.as_dict().items() if number and name != "planned"]
+    return f"no answer of {counted(total.planned, 'request')} could be read ({', '.join(ended)}): nothing can be said"
 
 
 def _keep(page: str, out: Path, ranking: Ranking | Unrankable | None) -> int:

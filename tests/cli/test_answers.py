@@ -49,6 +49,16 @@ def test_what_cannot_be_answered_is_said_in_words_and_exits_with_1(pairlog: Pair
     assert "Traceback" not in called.err
 
 
+def test_json_is_one_document_also_where_there_is_no_ranking(pairlog: Pairlog, tmp_path):
+    called = pairlog("rank", "--from", a_file(tmp_path, ["a,b,,m"]), "--json")
+    assert called.code == 1
+    assert json.loads(called.out) == {
+        "experiment": "pairs",
+        "contestants": [],
+        "reason": "none of the 1 comparisons could be read (1 unparsed): nothing can be ranked",
+    }
+
+
 @pytest.mark.parametrize(
     ("more", "words"),
     [
