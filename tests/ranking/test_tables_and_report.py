@@ -19,6 +19,8 @@ from pipeline.ranking import (
 )
 from pipeline.ranking.report import report_html
 from pipeline.ranking.report.judges import trust
+from pipeline.ranking.report.picture import ranking_svg
+from pipeline.ranking.report.style import CSS
 from pipeline.ranking.tables import DIAGNOSTICS, RANKINGS
 from tests.ranking.studies import a_study, a_table
 
@@ -207,6 +209,36 @@ def test_the_page_asks_for_nothing_and_runs_nothing():
     assert not re.search(r"url\(|@import", a_page(a_study(4)))
     policies = [found["content"] for tag, found in reader.tags if tag == "meta" and "http-equiv" in found]
     assert policies == ["default-src 'none'; style-src 'unsafe-inline'"]
+
+
+OKABE_ITO = {"#0072b2", "#d55e00", "#56b4e9", "#e69f00", "#009e73", "#f0e442", "#cc79a7"}
+
+
+def test_every_colour_is_one_that_colour_blind_readers_tell_apart():
+    """Pictures and pages use two hues of Okabe and Ito's palette; everything else is grey, or nearly."""
+    named = set(re.findall(r"--(?:blue|orange):(#[0-9a-f]{6})", CSS))
+    tints = {f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in shades(a_page(a_study(12)))}
+    drawn = set(re.findall(r"#[0-9a-f]{6}", ranking_svg(ranked(a_study(4)))))
+    assert named == {"#0072b2", "#d55e00", "#56b4e9", "#e69f00"}
+    assert tints == {"#0072b2", "#d55e00"}
+    rest = (set(re.findall(r"#[0-9a-f]{6}", CSS)) | drawn) - OKABE_ITO
+    assert max(spread(colour) for colour in rest) <= 32
+
+
+def shades(page: str) -> set[tuple[int, ...]]:
+    found = re.findall(r"background:rgba\((\d+),(\d+),(\d+),", page)
+    return {tuple(int(part) for part in shade) for shade in found}
+
+
+def spread(colour: str) -> int:
+    parts = [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
+    return max(parts) - min(parts)
+
+
+def ranked(table: pa.Table) -> Ranking:
+    found = rank(table)
+    assert isinstance(found, Ranking)
+    return found
 
 
 def test_every_contestant_stands_in_the_page_with_its_numbers():
