@@ -7,9 +7,11 @@ from assets.metadata import GROUP, OWNERS
 from assets.partitions import experiments, segments
 from assets.resources import Workers
 from pipeline.ids import ExperimentName
+from pipeline.operations.absences import absent_from
 from pipeline.operations.catalogue import planned_from_file, take_in
 from pipeline.operations.material import PAIRS, load_samples, store_samples
 from pipeline.operations.slicing import all_slices
+from pipeline.operations.worker import Worker
 from pipeline.samples import Samples
 
 
@@ -30,9 +32,10 @@ def samples(context: dg.AssetExecutionContext, workers: Workers) -> dg.Materiali
         planned = planned_from_file(worker, name)
         if planned is not None:
             store_samples(worker.store, name, planned.samples)
-            return dg.MaterializeResult(metadata=_about(planned.samples))
+            return dg.MaterializeResult(metadata={**_about(planned.samples), **_absent(worker, planned.samples)})
         _, experiment = worker.experiments(name)[-1]
-        return dg.MaterializeResult(metadata=_about(load_samples(worker.store, experiment)))
+        found = load_samples(worker.store, experiment)
+        return dg.MaterializeResult(metadata={**_about(found), **_absent(worker, found)})
 
 
 def _about(found: Samples) -> metadata.Metadata:
@@ -47,6 +50,12 @@ def _about(found: Samples) -> metadata.Metadata:
         "digest": dg.MetadataValue.text(found.digest()),
         "preview": metadata.preview(found.table.select(["id", "text"]).slice(0, 5)),
     }
+
+
+def _absent(worker: Worker, found: Samples) -> metadata.Metadata:
+    """Return what an earlier experiment has no text for, where these samples are what it wrote."""
+    said = [str(absent) for absent in absent_from(worker, [found])]
+    return {"not there to be judged": dg.MetadataValue.md(metadata.markdown_list(said))} if said else {}
 
 
 @dg.asset(
@@ -70,6 +79,7 @@ def pairs(context: dg.AssetExecutionContext, workers: Workers) -> dg.Materialize
         slices = all_slices(worker, name)
         runs = worker.runs(name)
         pairs_made = len(planned.pairs) if planned else max(run.config.requests for run in runs)
+        absent = _absent(worker, load_samples(worker.store, worker.experiments(name)[-1][1]))
     context.instance.add_dynamic_partitions(str(segments.name), [each.segment_id for each in slices])
     tokens = {run.config.run_id: run.input_tokens for run in planned.runs} if planned else {}
     rows = [
@@ -93,6 +103,7 @@ def pairs(context: dg.AssetExecutionContext, workers: Workers) -> dg.Materialize
             "grid": dg.MetadataValue.md(
                 metadata.markdown_table(["run", "provider", "model", "requests", "segments", "≈ input tokens"], rows)
             ),
+            **absent,
         }
     )
 

@@ -1,6 +1,7 @@
 """What `rank` and `report` do; a module of its own because its imports are heavy and other commands need none."""
 
 from collections.abc import Iterable
+from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
@@ -11,7 +12,9 @@ from pipeline.cli.app import chosen, worker_on
 from pipeline.cli.screen import complain, headline, number, place, print_json, rows, say
 from pipeline.domain import Counts
 from pipeline.errors import ConfigError
+from pipeline.ids import digest
 from pipeline.operations import answers, summaries
+from pipeline.operations.absences import absent_in
 from pipeline.operations.answers import Answers, Ranked
 from pipeline.operations.files import ending, write_bytes, write_table
 from pipeline.ranking import (
@@ -59,6 +62,8 @@ def show_ranking(question: Question, *, per: str | None, as_json: bool, out: str
     if out is not None and (isinstance(found, Ranking) or ranked.parts):
         _write(out, ranked)
     if isinstance(found, Unrankable):
+        if as_json:
+            print_json({"experiment": ranked.title, "contestants": [], "reason": found.reason})
         _say_if_open(ranked.counts)
         _show_firsts(ranked)
         complain(found.reason, title="no ranking")
@@ -79,15 +84,28 @@ def write_report(question: Question, *, out: str) -> int:
     if question.source is not None:
         found = _of_file(question)
         page = report_html(
-            found.rows, found.ranking, found.found, experiment=title, parts=found.parts, panel=found.panel
+            found.rows,
+            found.ranking,
+            found.found,
+            experiment=title,
+            parts=found.parts,
+            panel=found.panel,
+            options=found.options,
+            provenance=_origin(question.source),
         )
         return _keep(page, out, found.ranking)
     worker = worker_on(question.store)
     (experiment,) = chosen(worker, [title])
     _say_if_open(sum(answers.conservation(worker, experiment).values(), Counts()))
+    for absent in absent_in(worker, experiment):
+        complain(str(absent), title="note")
     if not summaries.is_pairwise(worker, experiment):
         say(f"kept in the store: {worker.store.url}/{summaries.store_report(worker, experiment)}")
         summary = summaries.summary(worker, experiment)
+        if not summary.lines:
+            _keep(summaries.report(worker, experiment), out, None)
+            complain(_nothing_read(answers.conservation(worker, experiment).values()), title="nothing to report")
+            return 1
         rows(f"what {title} found", summary.headings, summary.lines, right=2)
         return _keep(summaries.report(worker, experiment), out, None)
     found = answers.answers_of(worker, experiment, question.options, length=question.length)
@@ -96,6 +114,13 @@ def write_report(question: Question, *, out: str) -> int:
         say(f"the ranking as a table: {worker.store.url}/{stored.ranking}")
         say(f"the judges as a table: {worker.store.url}/{stored.diagnostics}")
     return _keep(answers.report(worker, experiment, found), out, found.ranking)
+
+
+def _nothing_read(counts: Iterable[Counts]) -> str:
+    """Return why an experiment that compares nothing found nothing."""
+    total = sum(counts, Counts())
+    ended = [f"{number:,} {name}" for name, number in total.as_dict().items() if number and name != "planned"]
+    return f"no answer of {counted(total.planned, 'request')} could be read ({', '.join(ended)}): nothing can be said"
 
 
 def _keep(page: str, out: str, ranking: Ranking | Unrankable | None) -> int:
@@ -128,12 +153,21 @@ def _of_file(question: Question) -> Answers:
         found=diagnose(table, by=question.options.by, seed=question.options.seed),
         parts=breakdowns(table, question.options),
         panel=panel(table, question.options),
+        options=question.options,
     )
 
 
 def _imported(source: Path) -> pa.Table:
+    return comparisons_from_csv(_read(source), name=str(source))
+
+
+def _origin(source: Path) -> dict[str, str]:
+    return {"pairlog": version("pairlog"), "file": source.name, "SHA-256 of the file": digest(_read(source))}
+
+
+def _read(source: Path) -> bytes:
     try:
-        return comparisons_from_csv(source.read_bytes(), name=str(source))
+        return source.read_bytes()
     except OSError as error:
         raise ConfigError(f"--from {source}: cannot be read ({error.strerror})") from error
 

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pipeline.domain import Counts
 from pipeline.errors import ConfigError, ConflictError
 from pipeline.ids import Digest, ExperimentName, digest, digest_of
+from pipeline.operations.absences import absent_in
 from pipeline.operations.material import load_samples
 from pipeline.operations.results import table_of, task_of
 from pipeline.operations.worker import Worker
@@ -30,6 +31,7 @@ from pipeline.ranking import (
     report_html,
 )
 from pipeline.samples import Samples
+from pipeline.samples.absent import with_absent
 from pipeline.state import counts_of
 from pipeline.storage import keys
 from pipeline.storage.tables import parquet_bytes
@@ -37,13 +39,15 @@ from pipeline.tasks import task_named
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What an experiment says: the ranking, its parts, and whether the judges can be trusted."""
+    """What an experiment says: the ranking, its parts, whether the judges can be trusted, and what was asked for."""
 
     rows: pa.Table
     ranking: Ranking | Unrankable
     found: Diagnostics
     parts: tuple[Part, ...]
     panel: Panel | None = None
+    options: RankingOptions = RankingOptions()
+    length: bool = False
 
 
 class Ranked(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -113,6 +117,8 @@ def answers_of(
         found=diagnose(rows, by=options.by, lengths=samples.lengths, seed=options.seed),
         parts=breakdowns(rows, options),
         panel=panel(rows, options),
+        options=options,
+        length=length,
     )
 
 
@@ -150,12 +156,14 @@ def ranked_per(found: Answers, per: str | None, *, title: str, counts: Counts) -
 def report(worker: Worker, name: ExperimentName, answers: Answers) -> str:
     """Return the report as one self-contained page."""
     return report_html(
-        answers.rows,
+        with_absent(answers.rows, absent_in(worker, name)),
         answers.ranking,
         answers.found,
         experiment=name,
         parts=answers.parts,
         panel=answers.panel,
+        options=answers.options,
+        length=answers.length,
         conservation=conservation(worker, name),
         provenance=provenance(worker, name),
     )
@@ -175,12 +183,24 @@ def store_answers(worker: Worker, name: ExperimentName, answers: Answers) -> Sto
     stored = StoredAnswers(
         ranking=keys.ranking(name, named), diagnostics=keys.diagnostics(name, named), report=keys.report(name, named)
     )
-    ranking = rankings_table(answers.ranking, answers.parts, panel=answers.panel, experiment=name)
-    found = diagnostics_table(answers.found, panel=answers.panel, experiment=name)
-    put_once(worker, stored.ranking, lambda: parquet_bytes(ranking.schema, ranking.to_batches(), metadata={}))
-    put_once(worker, stored.diagnostics, lambda: parquet_bytes(found.schema, found.to_batches(), metadata={}))
+    put_once(
+        worker,
+        stored.ranking,
+        lambda: _in_its_folder(rankings_table(answers.ranking, answers.parts, panel=answers.panel)),
+    )
+    put_once(worker, stored.diagnostics, lambda: _in_its_folder(diagnostics_table(answers.found, panel=answers.panel)))
     put_once(worker, stored.report, lambda: report(worker, name, answers).encode())
     return stored
+
+
+def _in_its_folder(table: pa.Table) -> bytes:
+    """Return the table as Parquet without the column that its folder names (`experiment=…`).
+
+    Readers of hive datasets take it from there, some as text and some as categories: no column of that name in the file
+    would suit pyarrow.dataset and pandas alike.
+    """
+    plain = table.drop_columns("experiment")
+    return parquet_bytes(plain.schema, plain.to_batches(), metadata={})
 
 
 def put_once(worker: Worker, key: str, made: Callable[[], bytes]) -> None:

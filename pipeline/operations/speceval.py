@@ -85,10 +85,14 @@ def read_speceval(folder: Path, spec: Path) -> Imported:
                 continue
             given = answers.setdefault((statement, output.input_text), {})
             _put(given, candidate, output.output_text or "", path)
-    if len(candidates) < 2:
-        raise ConfigError(f"{folder} holds {len(candidates)} candidates; give a folder that holds one for each of two")
     samples = tuple(_samples(answers, statements))
-    notes = (*_empty_notes(empty), *_partial_notes(answers, candidates), *_unused_notes(answers, statements))
+    notes = (
+        *_folder_notes(folder),
+        *_single_notes(candidates),
+        *_empty_notes(empty),
+        *_partial_notes(answers, candidates),
+        *_unused_notes(answers, statements),
+    )
     return Imported(samples=samples, candidates=tuple(sorted(candidates)), notes=notes)
 
 
@@ -115,11 +119,15 @@ def read_statements(spec: Path) -> dict[str, Statement]:
 def _files(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise ConfigError(f"{folder} is no folder; give the one that holds a folder for each candidate")
-    inside = (path for path in folder.rglob("*") if not _NOT_OUTPUTS & {*path.relative_to(folder).parts[:-1]})
-    found = sorted(path for path in inside if _is_wanted(path))
+    found = sorted(path for path in folder.rglob("*") if not _left_out(path, folder) and _is_wanted(path))
     if not found:
         raise ConfigError(f"{folder} holds no .json file; give the folder that holds a folder for each candidate")
     return found
+
+
+def _left_out(path: Path, folder: Path) -> bool:
+    """Say whether the path lies in a folder of SpecEval's that holds no outputs."""
+    return not _NOT_OUTPUTS.isdisjoint(path.relative_to(folder).parts[:-1])
 
 
 def _is_wanted(path: Path) -> bool:
@@ -185,6 +193,20 @@ def _samples(answers: dict[tuple[str, str], dict[str, str]], statements: dict[st
                 section=rule.section,
                 authority_level=rule.authority_level,
             )
+
+
+def _folder_notes(folder: Path) -> Iterator[str]:
+    """Yield which files were left out for the name of the folder they lie in."""
+    left = [path for path in folder.rglob("*.json") if _left_out(path, folder)]
+    if left:
+        where = _listed(sorted({path.relative_to(folder).parent.as_posix() for path in left}))
+        why = f"folders called {', '.join(sorted(_NOT_OUTPUTS))} hold no outputs; rename a candidate that is called so"
+        yield f"{counted(len(left), 'file')} under {where} left out: {why}"
+
+
+def _single_notes(candidates: set[str]) -> Iterator[str]:
+    if len(candidates) == 1:
+        yield "there is one candidate: judge it by compliance or grading, for there is nothing to compare it with"
 
 
 def _empty_notes(empty: Counter[str]) -> Iterator[str]:

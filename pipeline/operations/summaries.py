@@ -3,11 +3,13 @@
 import msgspec
 
 from pipeline.ids import ExperimentName
+from pipeline.operations.absences import absent_in
 from pipeline.operations.answers import conservation, provenance, put_once, rows_digest
 from pipeline.operations.results import table_of, task_of
 from pipeline.operations.worker import Worker
 from pipeline.ranking.measured import Cell, Measured, measured
 from pipeline.ranking.report.measures import measures_html
+from pipeline.samples.absent import with_absent
 from pipeline.storage import keys
 from pipeline.tasks import grading
 from pipeline.tasks.options import options_of
@@ -61,7 +63,7 @@ def _interval(cell: Cell) -> str:
 def report(worker: Worker, name: ExperimentName) -> str:
     """Return the report as one self-contained page."""
     return measures_html(
-        table_of(worker, name),
+        with_absent(table_of(worker, name), absent_in(worker, name)),
         measures_of(worker, name),
         experiment=name,
         task=worker.runs(name)[0].config.task,

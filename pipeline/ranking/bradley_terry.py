@@ -42,7 +42,7 @@ def bradley_terry(
 ) -> Scored | str:
     """Return fitted scores with intervals, or the sentence why they cannot be fitted."""
     cells = _summed(rows, contestants=len(data.contestants))
-    warnings = connectivity.separation_warnings(cells, links, data.contestants)
+    warnings = connectivity.separation_warnings(links, data.contestants)
     ridge = options.regularisation
     if ridge is None:
         ridge = 0.0 if links.determined else MILD

@@ -9,15 +9,23 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from pipeline.ranking.cells import Cells
+from pipeline.wording import counted
 
 _NAMED = 5
+_GAPS = 3
+_MOST_PARTS = 300  # above, which part stands next below which takes longer than the answer is worth
 
 
 class Connectivity(msgspec.Struct, frozen=True, kw_only=True):
-    """`islands`: who was compared with whom, however indirectly; `ladder`: who also both won and lost, likewise."""
+    """How contestants hang together.
+
+    `islands` number those who were compared with one another, however indirectly; `ladder` the parts in which everybody
+    also beat everybody, likewise; `above` holds the pairs of parts of which the first beat the second, and never lost.
+    """
 
     islands: npt.NDArray[np.int32]
     ladder: npt.NDArray[np.int32]
+    above: npt.NDArray[np.int32]
 
     @property
     def connected(self) -> bool:
@@ -31,9 +39,17 @@ class Connectivity(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unbounded(self) -> npt.NDArray[np.bool_]:
-        """Which contestants lie outside the largest part whose scores determine one another."""
-        largest = np.bincount(self.ladder).argmax()
-        return np.asarray(self.ladder != largest)
+        """Which contestants lie in a part that only won or only lost against the rest.
+
+        A part that is larger than every other is what the rest is measured by, and does not count as such.
+        """
+        sizes = np.bincount(self.ladder)
+        beat, beaten = (np.bincount(self.above[:, side], minlength=len(sizes)) > 0 for side in (0, 1))
+        free = ~(beat & beaten)
+        largest = np.flatnonzero(sizes == sizes.max())
+        if len(largest) == 1:
+            free[largest] = False
+        return np.asarray(free[self.ladder])
 
 
 def examine(cells: Cells) -> Connectivity:
@@ -46,7 +62,9 @@ def examine(cells: Cells) -> Connectivity:
     graph = sparse.csr_array((np.ones(len(winners), dtype=np.int8), (winners, losers)), shape=shape)
     _, islands = csgraph.connected_components(graph, directed=False)
     _, ladder = csgraph.connected_components(graph, directed=True, connection="strong")
-    return Connectivity(islands=islands, ladder=ladder)
+    parts = np.stack([ladder[winners], ladder[losers]], axis=1)
+    above = np.unique(parts[parts[:, 0] != parts[:, 1]], axis=0)
+    return Connectivity(islands=islands, ladder=ladder, above=above)
 
 
 def disconnected_reason(found: Connectivity, names: Sequence[str], *, is_nested: bool) -> str:
@@ -65,25 +83,53 @@ def disconnected_reason(found: Connectivity, names: Sequence[str], *, is_nested:
     )
 
 
-def separation_warnings(cells: Cells, found: Connectivity, names: Sequence[str]) -> list[str]:
-    """Return a sentence for those who only won, those who only lost, and any other part that was never beaten back."""
-    wins = np.bincount(cells.low, cells.score, len(names)) + np.bincount(
-        cells.high, cells.total - cells.score, len(names)
-    )
-    losses = np.bincount(cells.low, cells.total - cells.score, len(names)) + np.bincount(
-        cells.high, cells.score, len(names)
-    )
-    only_won = [name for name, lost in zip(names, losses, strict=True) if lost == 0]
-    only_lost = [name for name, won in zip(names, wins, strict=True) if won == 0]
+def separation_warnings(found: Connectivity, names: Sequence[str]) -> list[str]:
+    """Return a sentence for those who only won, one for those who only lost, and one for all other gaps."""
+    if found.determined:
+        return []
+    members = _members(found, names)
+    alone = np.bincount(found.ladder) == 1
+    beat, beaten = (np.bincount(found.above[:, side], minlength=len(members)) > 0 for side in (0, 1))
     said = []
-    if only_won:
-        said.append(f"{listed(only_won)} won every comparison: the data set no upper limit to the score")
-    if only_lost:
-        said.append(f"{listed(only_lost)} lost every comparison: the data set no lower limit to the score")
-    if not said and not found.determined:
-        outside = [name for name, free in zip(names, found.unbounded, strict=True) if free]
-        said.append(f"{listed(outside)} won or lost every comparison with the others: the data set no limit to the gap")
-    return said
+    for which, verb, end in ((alone & ~beaten, "won", "upper"), (alone & ~beat, "lost", "lower")):
+        who = sorted(members[part][0] for part in np.flatnonzero(which))
+        if who:
+            said.append(f"{listed(who)} {verb} every comparison: the data set no {end} limit to the score")
+    free = ~(alone & ~(beat & beaten))
+    rest = found.above[free[found.above].all(axis=1)]
+    return [*said, _gaps(rest, members)] if len(rest) else said
+
+
+def _members(found: Connectivity, names: Sequence[str]) -> list[list[str]]:
+    """Return who belongs to each part."""
+    members: list[list[str]] = [[] for _ in range(int(found.ladder.max(initial=-1)) + 1)]
+    for name, part in zip(names, found.ladder.tolist(), strict=True):
+        members[part].append(name)
+    return members
+
+
+def _gaps(above: npt.NDArray[np.int32], members: Sequence[Sequence[str]]) -> str:
+    """Return the sentence about parts that never lost to others: the highest few by name, the rest by number."""
+    parts, places = np.unique(above, return_inverse=True)
+    if len(parts) > _MOST_PARTS:
+        return f"{len(parts)} sets of contestants never lost to those below them: the data set no limit to the gaps"
+    gaps = [(parts[one], parts[other]) for one, other in _next_below(places.reshape(above.shape), len(parts))]
+    shown = [f"{listed(members[one])} never lost to {listed(members[other])}" for one, other in gaps[:_GAPS]]
+    if len(gaps) > _GAPS:
+        shown.append(counted(len(gaps) - _GAPS, "more such gap"))
+    return f"{'; '.join(shown)}: the data set no limit to the {'gap' if len(gaps) == 1 else 'gaps'}"
+
+
+def _next_below(above: npt.NDArray[np.intp], parts: int) -> list[tuple[int, int]]:
+    """Return the pairs that no third part stands between, the highest first."""
+    direct = np.zeros((parts, parts), dtype=bool)
+    direct[above[:, 0], above[:, 1]] = True
+    reached = direct
+    for _ in range(parts.bit_length()):
+        reached = reached | (reached @ reached)
+    depth = reached.sum(axis=0)
+    near = np.argwhere(direct & ~(reached @ reached)).tolist()
+    return sorted(((one, other) for one, other in near), key=lambda gap: (depth[gap[0]], depth[gap[1]], gap))
 
 
 def listed(names: Sequence[str]) -> str:

@@ -22,7 +22,7 @@ _FARTHEST = 25.0  # log-odds that no number of comparisons can show: whoever get
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):
-    """Which likelihood is fitted; `ridge` weighs half the squares of scores and covariates' effects against it."""
+    """Which likelihood is fitted; `ridge` weighs half the squares of scores and effects against it."""
 
     ties: TieModel = "half"
     ridge: float = 0.0
@@ -95,9 +95,10 @@ def curve(cells: Cells, model: Model, scores: Floats, effects: Floats) -> Curve:
         shared = cells.total * seen.shared
         columns.append(outflow(cells, shared))
         side = cells.extra.T @ shared
-        corner = float(cells.total @ (seen.tie * (1 - seen.tie)))
+        corner = float(cells.total @ (seen.tie * (1 - seen.tie))) + model.ridge
         inner = np.block([[inner, side[:, None]], [side[None, :], np.array([[corner]])]])
-        effect_slope = np.append(effect_slope, cells.ties.sum() - float(cells.total @ seen.tie))
+        pull = cells.ties.sum() - float(cells.total @ seen.tie) - model.ridge * log_nu
+        effect_slope = np.append(effect_slope, pull)
     return Curve(
         slope=outflow(cells, rest) - model.ridge * scores,
         effect_slope=effect_slope,

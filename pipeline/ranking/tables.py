@@ -44,7 +44,11 @@ RANKINGS = _schema(
         ("win_rate", pa.float64(), "wins and half the ties, as a share"),
         ("win_rate_low", pa.float64(), "lower end of the win rate's interval"),
         ("win_rate_high", pa.float64(), "upper end of the win rate's interval"),
-        ("bounded", pa.bool_(), "false where the contestant only won or only lost"),
+        (
+            "bounded",
+            pa.bool_(),
+            "false where the contestant only won or only lost, alone or with those it both beat and lost to",
+        ),
     ],
     "rankings",
 )

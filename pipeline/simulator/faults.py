@@ -35,7 +35,7 @@ A fault has a name, often a number, and may be limited to the next few occurrenc
     line.400  line.429  line.500     the request failed, nothing is billed
     answer.refusal  answer.length  answer.filter  answer.failed    stopped for that reason
     answer.unparseable  answer.both  answer.u2028  answer.fenced   answered in a way that tries the parser
-    answer.long                  answered behind eight kilobytes of prose
+    answer.long  answer.empty    answered behind eight kilobytes of prose; with no word at all
     output.missing  output.damaged  output.bad_utf8     billed, but the line is absent, cut, or not UTF-8
     output.doubled  output.differing  output.foreign    the line comes twice, with another answer, with a stranger's
 
@@ -59,7 +59,7 @@ EFFECTS = ("dropped", "reset", "lost", *REPLACED, *REFUSALS, *APPLIED)
 LINE_FAULTS = (
     "line.400", "line.429", "line.500",
     "answer.refusal", "answer.length", "answer.filter", "answer.failed",
-    "answer.unparseable", "answer.both", "answer.u2028", "answer.fenced", "answer.long",
+    "answer.unparseable", "answer.both", "answer.u2028", "answer.fenced", "answer.long", "answer.empty",
     "output.missing", "output.damaged", "output.bad_utf8", "output.doubled", "output.differing", "output.foreign",
 )  # fmt: skip
 _SHARES = frozenset(("expire.share", "cancel.share", *LINE_FAULTS))

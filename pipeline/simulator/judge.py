@@ -174,6 +174,8 @@ def _spoiled(text: str, spelling: Spelling | None, twist: str | None, draw: int)
             return f"One line,\u2028another,\u2029a third,\u0085and\n{text}"
         case "answer.long":
             return f"{_rambling(draw)}\n\n{text}"
+        case "answer.empty":
+            return ""
         case "answer.fenced":
             return f"```json\n{text}\n```"
         case "answer.refusal":

@@ -10,6 +10,7 @@ import pytest
 from pipeline.ids import ExperimentName
 from pipeline.operations.answers import ranking_of
 from pipeline.ranking import Ranking, RankingOptions
+from pipeline.simulator.faults import Fault
 from tests.assets.dagster_home import Home
 from tests.assets.test_judging import failure
 
@@ -56,6 +57,19 @@ def test_what_models_wrote_is_judged_and_ranked_by_clicking(home: Callable[..., 
     assert isinstance(ranking, Ranking)
     assert [standing.contestant for standing in ranking.standings] == list(SKILLS)
     assert here.simulator.ledger.paid_twice() == []
+
+
+@pytest.mark.usefixtures("answers")
+def test_samples_and_pairs_say_what_was_not_there_to_be_judged(home: Callable[..., Home]) -> None:
+    here = home(skills=SKILLS, faults={"answer.refusal": Fault(value=0.25, times=1)})
+    here.tick("experiment_files")
+    carried(here, "answers")
+    made = here.materialize("samples", "pairs", keys=["judged"])
+    for asset in ("samples", "pairs"):
+        (found,) = made.asset_materializations_for_node(asset)
+        assert "has no text to judge for 3 of 12 samples: 3 refused" in str(
+            found.metadata["not there to be judged"].value
+        )
 
 
 def test_the_turns_of_conversations_become_segments_as_they_come(home: Callable[..., Home], tmp_path: Path) -> None:

@@ -25,6 +25,12 @@ document.title = `over=${over.length} width=${document.documentElement.scrollWid
   + `asked=${performance.getEntriesByType("resource").length} tables=${document.querySelectorAll("table").length}`;
 </script>"""
 
+PAPER = 688  # A4 without its margins, at 96 pixels an inch
+WIDEST = """<script>
+const ends = [...document.querySelectorAll("body *")].map((part) => Math.floor(part.getBoundingClientRect().right));
+document.title = `widest=${Math.max(...ends)}`;
+</script>"""
+
 
 def chromium() -> str:
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -50,9 +56,10 @@ def artefacts() -> Path:
     return folder
 
 
-def a_page(contestants: int) -> str:
+def a_page(contestants: int, *, between: str = "-") -> str:
     makers = {"gpt-6-luna": 0.9, "claude-haiku-5-5": -0.2, "gemini-3.8-flash": 0.0}
     names = [f"{('gpt', 'claude', 'llama')[at % 3]}-with-a-long-name-{at}" for at in range(contestants)]
+    names = [name.replace("-", between) for name in names]
     table = a_study(contestants, judges=makers, ties=0.05, names=names)
     lengths = {name: float(len(name) * 37 % 101) for name in names}
     return report_html(
@@ -88,6 +95,19 @@ def test_nothing_runs_over_the_edge_and_nothing_is_fetched(contestants, width, t
     assert (over, asked) == (0, 0)
     assert whole <= inner
     assert tables > 7
+
+
+@pytest.mark.parametrize("contestants", [2, 24, 25, 60])
+@pytest.mark.parametrize("between", ["-", "_"])
+def test_nothing_runs_over_the_edge_of_paper(contestants, between, tmp_path):
+    page = a_page(contestants, between=between).replace("@media print", "@media all")
+    probed = tmp_path / "probed.html"
+    open_policy = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)
+    probed.write_text(open_policy.replace("</body>", f"{WIDEST}</body>"), encoding="utf-8")
+    seen = browse(f"--window-size={PAPER},3000", "--dump-dom", probed.as_uri())
+    found = re.search(r"<title>widest=(\d+)</title>", seen)
+    assert found is not None
+    assert int(found[1]) <= PAPER
 
 
 @pytest.mark.parametrize("width", [400, 1400])

@@ -1,14 +1,22 @@
 """`rank` and `report` as a person calls them: words and an exit code, whatever they are given."""
 
 import csv
+import hashlib
 import json
+import re
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
+import duckdb
 import fsspec
+import pandas as pd
+import polars as pl
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+from pipeline.ranking.tables import DIAGNOSTICS, RANKINGS
 from pipeline.simulator import Simulator
 from tests.cli.conftest import Called, Simulate
 from tests.conftest import environment
@@ -42,6 +50,16 @@ def test_what_cannot_be_answered_is_said_in_words_and_exits_with_1(pairlog: Pair
     assert called.code == 1
     assert words in called.last_line
     assert "Traceback" not in called.err
+
+
+def test_json_is_one_document_also_where_there_is_no_ranking(pairlog: Pairlog, tmp_path):
+    called = pairlog("rank", "--from", a_file(tmp_path, ["a,b,,m"]), "--json")
+    assert called.code == 1
+    assert json.loads(called.out) == {
+        "experiment": "pairs",
+        "contestants": [],
+        "reason": "none of the 1 comparisons could be read (1 unparsed): nothing can be ranked",
+    }
 
 
 @pytest.mark.parametrize(
@@ -155,6 +173,50 @@ def test_a_place_where_nothing_can_be_written_is_refused_with_a_remedy(pairlog: 
     called = pairlog(command, "--from", a_file(tmp_path, SMALL), "--out", out)
     assert called.code == 2
     assert f"--out {out}: {words}" in called.err
+
+
+def made(page: Path) -> dict[str, str]:
+    """How the page says it was made."""
+    text = page.read_text(encoding="utf-8").partition("How this page was made</h2>")[2]
+    return dict(re.findall(r'<th scope="row">([^<]*)</th><td>([^<]*)</td>', text.partition("</table>")[0]))
+
+
+def test_the_page_of_a_file_says_which_file_it_was_and_how_it_was_ranked(pairlog: Pairlog, tmp_path):
+    file = a_file(tmp_path, SMALL)
+    asked = ["--ties", "davidson", "--position", "--intervals", "bootstrap", "--seed", "7", "--regularisation", "0.5"]
+    assert pairlog("report", "--from", file, "--out", tmp_path / "page.html", *asked).code == 0
+    assert made(tmp_path / "page.html") == {
+        "ranked": "by contestant",
+        "method": "bradley-terry",
+        "ties": "davidson",
+        "position bias in the model": "yes",
+        "length in the model": "no",
+        "regularisation": "0.5",
+        "interval": "bootstrap, 95%, 1\u202f000 rounds",
+        "clusters": "8, by row",
+        "seed": "7",
+        "pairlog": version("pairlog"),
+        "file": "pairs.csv",
+        "SHA-256 of the file": hashlib.sha256(file.read_bytes()).hexdigest(),
+    }
+
+
+def test_the_page_says_how_it_was_made_also_where_there_is_no_ranking(pairlog: Pairlog, tmp_path):
+    assert pairlog("report", "--from", a_file(tmp_path, ["a,b,,m"]), "--seed", "7").code == 1
+    found = made(Path("report.html"))
+    assert (found["seed"], found["regularisation"]) == ("7", "none unless it is needed")
+    assert len(found["SHA-256 of the file"]) == 64
+
+
+def test_the_page_of_an_experiment_says_whether_length_was_in_the_model(
+    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path], tmp_path
+):
+    assert pairlog("run", experiment_file(), "--interval", "0").code == 0
+    for more, answer in (([], "no"), (["--length"], "yes")):
+        assert pairlog("report", "essays", "--out", tmp_path / "page.html", *more).code == 0
+        found = made(tmp_path / "page.html")
+        assert (found["length in the model"], found["pairlog"]) == (answer, version("pairlog"))
+        assert {"experiment", "samples", "pairs", "rows"} < set(found)
 
 
 def test_a_sample_that_no_pair_names_is_missed(
@@ -277,3 +339,25 @@ def test_all_who_share_the_first_place_of_a_part_are_named(pairlog: Pairlog, tmp
     called = pairlog("rank", "--from", a_file(tmp_path, rows), "--per", "judge")
     assert "m: 3 comparisons, τ" in called.err or "m: 3 comparisons; " in called.err
     assert "first: a, b and c\n" in called.err
+
+
+def test_the_tables_of_two_experiments_are_one_dataset_to_every_reader(
+    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path], tmp_path
+):
+    for name in ("essays", "poems"):
+        assert pairlog("run", experiment_file(name=name), "--interval", "0").code == 0
+        assert pairlog("report", name).code == 0
+    for table, schema in (("rankings", RANKINGS), ("diagnostics", DIAGNOSTICS)):
+        folder = tmp_path / ".pairlog" / table
+        found = {
+            "pyarrow": ds.dataset(folder, partitioning="hive").to_table().to_pandas(),
+            "pandas": pd.read_parquet(folder),
+            "duckdb": duckdb.sql(f"SELECT * FROM '{folder}/**/*.parquet'").df(),
+            "polars": pl.read_parquet(folder).to_pandas(),
+        }
+        for reader, rows in found.items():
+            assert set(rows.columns) == set(schema.names), reader
+            assert set(rows["experiment"]) == {"essays", "poems"}, reader
+            assert len(rows) == len(found["pyarrow"]), reader
+        stored = ds.dataset(folder, partitioning="hive").schema
+        assert all(stored.field(field.name).equals(field, check_metadata=True) for field in list(schema)[1:])

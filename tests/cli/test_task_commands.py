@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.simulator import Simulator
+from pipeline.simulator.faults import parse_faults
 from tests.cli.conftest import Called
 from tests.conftest import environment
 
@@ -80,6 +81,28 @@ def test_a_chain_to_an_unfinished_or_unknown_experiment_is_refused_before_anythi
     pairlog("resume", "--interval", "0")
     judged.write_text(judged.read_text().replace("generations://", "comparisons://"))
     assert "is a generation experiment; write generations://answers" in pairlog("plan", judged).last_line
+
+
+@pytest.mark.parametrize("task", ["compliance", "grading\nscale: {low: 1, high: 5}"])
+def test_a_report_of_nothing_readable_says_so_and_exits_with_1(
+    pairlog: Callable[..., Called],
+    simulate: Callable[..., Simulator],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    task: str,
+) -> None:
+    for name, value in environment(simulate(faults=parse_faults("answer.unparseable"))).items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "samples.jsonl").write_text('{"id": "a", "text": "One."}\n{"id": "b", "text": "Two."}\n')
+    (tmp_path / "mute.yaml").write_text(
+        f"name: mute\ntask: {task}\nsamples: samples.jsonl\njudges: [{{provider: openai, model: m}}]\n"
+    )
+    assert pairlog("run", tmp_path / "mute.yaml", "--interval", "0").code == 0
+    called = pairlog("report", "mute", "--out", tmp_path / "page.html")
+    assert called.code == 1
+    words = "nothing to report: no answer of 2 requests could be read (2 unparsed): nothing can be said"
+    assert called.last_line == words
+    assert (tmp_path / "page.html").exists()
 
 
 def test_speceval_outputs_are_imported_by_a_command(pairlog: Callable[..., Called], tmp_path: Path) -> None:

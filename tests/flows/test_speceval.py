@@ -1,6 +1,7 @@
 """Model outputs in SpecEval's layout: imported under their own names, and judged statement by statement."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,25 @@ def test_an_empty_answer_is_left_out_and_reported(layout: Layout) -> None:
     found = read_speceval(layout.folder, layout.spec)
     assert "6 empty answers of gpt-x left out" in found.notes
     assert len(found.samples) == 30
+
+
+@pytest.mark.parametrize("name", ["raw", "metadata", "preprocessed"])
+def test_folders_that_hold_no_outputs_are_left_out_and_said(layout: Layout, name: str) -> None:
+    layout.write(name, "no_lies", INPUTS["no_lies"])
+    found = read_speceval(layout.folder, layout.spec)
+    assert found.candidates == tuple(sorted(CANDIDATES))
+    why = "folders called metadata, preprocessed, raw hold no outputs; rename a candidate that is called so"
+    assert found.notes == (f"1 file under {name}/results left out: {why}",)
+
+
+def test_one_candidate_is_enough_for_judging_without_comparing(layout: Layout) -> None:
+    for candidate in [name for name in CANDIDATES if name != "gpt-x"]:
+        shutil.rmtree(layout.folder / candidate.partition("/")[0])
+    found = read_speceval(layout.folder, layout.spec)
+    assert (found.candidates, len(found.samples)) == (("gpt-x",), 12)
+    assert found.notes == (
+        "there is one candidate: judge it by compliance or grading, for there is nothing to compare it with",
+    )
 
 
 def test_a_statement_nobody_answers_is_reported(layout: Layout) -> None:

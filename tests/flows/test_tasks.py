@@ -1,19 +1,25 @@
 """Every task from file to table on the simulator, and what one experiment wrote judged by another."""
 
+import html
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pipeline.errors import ConfigError
 from pipeline.ids import ExperimentName
+from pipeline.operations.absences import absent_in
 from pipeline.operations.answers import answers_of, ranking_of
+from pipeline.operations.answers import report as answers_report
 from pipeline.operations.explaining import explain
 from pipeline.operations.studies import plan
-from pipeline.operations.summaries import measures_of, report
+from pipeline.operations.summaries import is_pairwise, measures_of, report
 from pipeline.operations.worker import Worker
 from pipeline.ranking import Ranking, RankingOptions, Unrankable
+from pipeline.ranking.report.markup import breakable
 from pipeline.simulator import Simulator
 from pipeline.simulator.faults import Fault
 from tests.flows.studies import column, counts, finished, problems, rows
@@ -120,6 +126,63 @@ def test_a_refused_or_failed_generation_is_not_judged_and_the_plan_says_so(
     planned = plan(str(file), worker=worker)
     assert planned.left_out == {"refused (refusal)": 4, "truncated (length)": 2}
     assert len(planned.samples) == 42
+
+
+def test_the_report_names_whose_texts_were_not_there_to_be_judged_and_why(
+    simulate: Simulate, worker_for: Callable[..., Worker], write: Callable[..., Path]
+) -> None:
+    faults = {"answer.refusal": Fault(value=0.25, times=1), "answer.length": Fault(value=0.125, times=1)}
+    worker = worker_for(simulate(skills=SKILLS, faults=faults))
+    finished(worker, a_generation(write))
+    (absent,) = lost = absent_in_generation(worker)
+    assert absent["reasons"] == {"refused (refusal)": 4, "truncated (length)": 2}
+    who = absent["contestant"]
+    said = f"{who} has no text to judge for 6 of 16 samples: 4 refused (refusal), 2 truncated (length)"
+    for name, task in (("pairs", "pairwise\npairs: {design: groups}"), ("single", "compliance")):
+        finished(worker, write(name, f"samples: generations://answers\ntask: {task}\njudges: {JUDGES}\n"))
+        assert [str(each) for each in absent_in(worker, ExperimentName(name))] == [said]
+        page = page_of(worker, ExperimentName(name))
+        assert "Nothing: every row counted." not in page
+        row = f"{breakable(who)}</th><td>6</td><td>16</td><td>4 refused (refusal), 2 truncated (length)</td>"
+        assert row in page
+    assert said in html.unescape(page_of(worker, ExperimentName("pairs")))
+    later = a_generation(write, WRITERS.replace("poor", "poor, newcomer"))
+    finished(worker, later)
+    assert len(absent_in(worker, ExperimentName("pairs"))) == len(lost)
+    assert absent_in(worker, ExperimentName("answers")) == ()
+
+
+def absent_in_generation(worker: Worker) -> list[dict[str, Any]]:
+    """Whose rows of the generation did not end well, counted by hand."""
+    lost: dict[str, Counter[str]] = {}
+    for row in rows(worker, "answers").to_pylist():
+        if row["status"] != "ok":
+            lost.setdefault(row["model"], Counter())[f"{row['status']} ({row['reason']})"] += 1
+    return [{"contestant": model, "reasons": dict(reasons)} for model, reasons in lost.items()]
+
+
+def page_of(worker: Worker, name: ExperimentName) -> str:
+    if not is_pairwise(worker, name):
+        return report(worker, name)
+    return answers_report(worker, name, answers_of(worker, name, RankingOptions()))
+
+
+def test_an_empty_generation_is_not_judged_and_never_a_tie(
+    simulate: Simulate, worker_for: Callable[..., Worker], write: Callable[..., Path]
+) -> None:
+    worker = worker_for(simulate(skills=SKILLS, faults={"answer.empty": Fault(value=0.25, times=1)}, tie_rate=0.0))
+    finished(worker, a_generation(write))
+    empty = [row for row in rows(worker, "answers").to_pylist() if row["status"] != "ok"]
+    assert {(row["status"], row["reason"]) for row in empty} == {("unparsed", "empty")}
+    file = write("judged", f"samples: generations://answers\npairs: {{design: groups}}\nties: true\njudges: {JUDGES}\n")
+    assert plan(str(file), worker=worker).left_out == {"unparsed (empty)": 4}
+    finished(worker, file)
+    table = rows(worker, "judged")
+    assert {row["request_id"] for row in empty}.isdisjoint({*column(table, "first_id"), *column(table, "second_id")})
+    assert set(column(table, "outcome")) <= {"first", "second"}
+    (absent,) = absent_in(worker, ExperimentName("judged"))
+    assert (absent.contestant, absent.asked, absent.reasons) == (empty[0]["model"], 16, {"unparsed (empty)": 4})
+    assert str(absent) in html.unescape(page_of(worker, ExperimentName("judged")))
 
 
 def test_an_experiment_that_has_not_ended_is_not_judged(

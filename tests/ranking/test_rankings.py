@@ -100,8 +100,101 @@ def test_two_halves_of_which_one_was_never_beaten_are_named():
         [("x", "y", "first"), ("y", "x", "first"), ("y", "z", "tie")],
     )
     result = ranked(a_table([*strong, *weak, ("a", "x", "first"), ("b", "y", "first")]))
-    assert result.warnings[0] == "a, b won or lost every comparison with the others: the data set no limit to the gap"
+    assert result.warnings[0] == "a, b never lost to x, y, z: the data set no limit to the gap"
     assert {one.contestant for one in result.standings if not one.bounded} == {"a", "b"}
+
+
+def unbounded(rows: list[tuple[str, str, str]]) -> set[str]:
+    return {one.contestant for one in ranked(a_table(rows)).standings if not one.bounded}
+
+
+CHAIN = [("a", "b", "first"), ("b", "c", "first"), ("a", "c", "first")]
+EQUALS = [("a", "b", "first"), ("b", "a", "first"), ("x", "y", "first"), ("y", "x", "first"), ("a", "x", "first")]
+
+
+@pytest.mark.parametrize(
+    ("rows", "free"),
+    [
+        (CHAIN, {"a", "c"}),
+        ([*CHAIN, ("c", "d", "first")], {"a", "d"}),
+        ([("a", "b", "first")], {"a", "b"}),
+        (EQUALS, {"a", "b", "x", "y"}),
+        ([*EQUALS, ("y", "z", "tie")], {"a", "b"}),
+        ([*BEATEN, ("w", "a", "first")], {"w"}),
+        ([*BEATEN, ("w", "a", "first"), ("c", "v", "first")], {"w", "v"}),
+    ],
+)
+def test_only_those_are_unbounded_who_only_won_or_only_lost_alone_or_together(rows, free):
+    assert unbounded(rows) == free
+    turned = {"first": "second", "second": "first", "tie": "tie"}
+    assert unbounded([(one, other, turned[won]) for one, other, won in rows]) == free
+
+
+def both(one: str, other: str) -> list[tuple[str, str, str]]:
+    return [(one, other, "first"), (one, other, "second")]
+
+
+UNDER_A_WINNER = [
+    *(("w", "a", "first"), ("w", "x", "first"), ("a", "x", "first"), ("b", "y", "first")),
+    *both("a", "b"),
+    *both("x", "y"),
+]
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (
+            UNDER_A_WINNER,
+            [
+                "w won every comparison: the data set no upper limit to the score",
+                "a, b never lost to x, y: the data set no limit to the gap",
+            ],
+        ),
+        (
+            CHAIN,
+            [
+                "a won every comparison: the data set no upper limit to the score",
+                "c lost every comparison: the data set no lower limit to the score",
+            ],
+        ),
+        (
+            [
+                *both("a", "b"),
+                *both("c", "d"),
+                *both("e", "f"),
+                ("a", "c", "first"),
+                ("d", "e", "first"),
+                ("a", "e", "first"),
+            ],
+            ["a, b never lost to c, d; c, d never lost to e, f: the data set no limit to the gaps"],
+        ),
+        (
+            [(f"c{one}", f"c{other}", "first") for one in range(8) for other in range(one + 1, 8)],
+            [
+                "c0 won every comparison: the data set no upper limit to the score",
+                "c7 lost every comparison: the data set no lower limit to the score",
+                (
+                    "c1 never lost to c2; c2 never lost to c3; c3 never lost to c4; 2 more such gaps: "
+                    "the data set no limit to the gaps"
+                ),
+            ],
+        ),
+    ],
+)
+def test_every_gap_that_the_data_leave_open_is_said(rows, said):
+    assert list(ranked(a_table(rows)).warnings)[: len(said) + 1] == [
+        *said,
+        "a regularisation of 0.1 keeps such scores finite: how far out they lie is its doing, not the data's",
+    ]
+
+
+def test_very_many_gaps_are_counted():
+    rows = [(f"c{at:03d}", f"c{at + 1:03d}", "first") for at in range(399)]
+    assert (
+        "398 sets of contestants never lost to those below them: the data set no limit to the gaps"
+        in ranked(a_table(rows)).warnings
+    )
 
 
 ONE_ORDER = [("a", "b", "first"), ("b", "c", "first"), ("c", "a", "first"), ("a", "d", "first"), ("d", "c", "first")]

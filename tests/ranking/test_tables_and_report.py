@@ -18,6 +18,9 @@ from pipeline.ranking import (
     rankings_table,
 )
 from pipeline.ranking.report import report_html
+from pipeline.ranking.report.judges import trust
+from pipeline.ranking.report.picture import ranking_svg
+from pipeline.ranking.report.style import CSS
 from pipeline.ranking.tables import DIAGNOSTICS, RANKINGS
 from tests.ranking.studies import a_study, a_table
 
@@ -145,6 +148,40 @@ def test_the_page_says_whether_the_judges_can_be_trusted():
     assert "No pair was judged in both orders" in a_page(one_way)
 
 
+def by_template(*leanings: tuple[str, str, str | None]) -> pa.Table:
+    """Every pair of eight in both orders, by judges and templates that always take one place (None: the better one)."""
+    names = "abcdefgh"
+    rows = [
+        (first, second, place or ("first" if first < second else "second"), model, template)
+        for model, template, place in leanings
+        for first in names
+        for second in names
+        if first != second
+    ]
+    return a_table([row[:3] for row in rows], model=[row[3] for row in rows], template=[row[4] for row in rows])
+
+
+@pytest.mark.parametrize(
+    ("leanings", "said"),
+    [
+        (
+            [("m", "t1", "first"), ("m", "t2", "second")],
+            "It favours the first place with template t1 and the second place with template t2.",
+        ),
+        ([("m", "t1", "first"), ("m", "t2", None)], "It favours the first place with template t1."),
+        ([("m", "t1", "first"), ("m", "t2", "first")], "It favours the first place."),
+        (
+            [("m", "t1", "first"), ("m", "t2", "second"), ("n", "t1", "second"), ("n", "t2", "second")],
+            "m with template t1 favours the first place. m with template t2 and n favour the second place.",
+        ),
+        ([("m", "t1", "second"), ("n", "t1", None)], "m favours the second place."),
+        ([("m", "t1", None)], "No liking for a place is seen."),
+    ],
+)
+def test_the_opening_says_by_template_which_place_a_judge_favours(leanings, said):
+    assert f" {said}" in trust(diagnose(by_template(*leanings)))
+
+
 def test_a_matrix_of_many_is_shown_by_colour_and_of_very_many_in_part():
     names = [f"n{at}" for at in range(90)]
     ring = [(names[at], names[(at + 1) % 90], won) for at in range(90) for won in ("first", "second")]
@@ -173,6 +210,36 @@ def test_the_page_asks_for_nothing_and_runs_nothing():
     assert not re.search(r"url\(|@import", a_page(a_study(4)))
     policies = [found["content"] for tag, found in reader.tags if tag == "meta" and "http-equiv" in found]
     assert policies == ["default-src 'none'; style-src 'unsafe-inline'"]
+
+
+OKABE_ITO = {"#0072b2", "#d55e00", "#56b4e9", "#e69f00", "#009e73", "#f0e442", "#cc79a7"}
+
+
+def test_every_colour_is_one_that_colour_blind_readers_tell_apart():
+    """Pictures and pages use two hues of Okabe and Ito's palette; everything else is grey, or nearly."""
+    named = set(re.findall(r"--(?:blue|orange):(#[0-9a-f]{6})", CSS))
+    tints = {f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in shades(a_page(a_study(12)))}
+    drawn = set(re.findall(r"#[0-9a-f]{6}", ranking_svg(ranked(a_study(4)))))
+    assert named == {"#0072b2", "#d55e00", "#56b4e9", "#e69f00"}
+    assert tints == {"#0072b2", "#d55e00"}
+    rest = (set(re.findall(r"#[0-9a-f]{6}", CSS)) | drawn) - OKABE_ITO
+    assert max(spread(colour) for colour in rest) <= 32
+
+
+def shades(page: str) -> set[tuple[int, ...]]:
+    found = re.findall(r"background:rgba\((\d+),(\d+),(\d+),", page)
+    return {tuple(int(part) for part in shade) for shade in found}
+
+
+def spread(colour: str) -> int:
+    parts = [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
+    return max(parts) - min(parts)
+
+
+def ranked(table: pa.Table) -> Ranking:
+    found = rank(table)
+    assert isinstance(found, Ranking)
+    return found
 
 
 def test_every_contestant_stands_in_the_page_with_its_numbers():

@@ -20,6 +20,7 @@ from pipeline.ranking.report.plots import Scale, ends, interval, scale_for, shad
 
 _WIDEST_BIAS = 3.0
 _DOUBT = 0.05
+_PLACES = ("first", "second")
 _ALPHA = "α\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"
 _DEGREES = (
     (0.8, "agree closely"),
@@ -53,23 +54,39 @@ def _steady(judges: Sequence[JudgeFindings]) -> str:
 
 
 def _leaning(judges: Sequence[JudgeFindings]) -> list[str]:
-    """Return who likes a place so much that chance does not explain it."""
+    """Return who likes a place so much that chance does not explain it, by template where templates differ."""
+    liked = [(judge, _liked_place(judge)) for judge in judges]
+    names = {judge.judge for judge in judges}
+    places = {place for _, place in liked}
+    if places == {""}:
+        return ["No liking for a place is seen."]
+    if len(places) == 1:
+        (place,) = places
+        return [f"It favours the {place} place." if len(names) == 1 else f"All of them favour the {place} place."]
+    if len(names) == 1:
+        by_place = [(place, [judge.template for judge, own in liked if own == place]) for place in _PLACES]
+        with_ = [f"the {place} place with template {named(templates)}" for place, templates in by_place if templates]
+        return [f"It favours {' and '.join(with_)}."]
     said = []
-    for place in ("first", "second"):
-        who = sorted(
-            {
-                judge.judge
-                for judge in judges
-                if (bias := judge.position) is not None
-                and bias.p_value < _DOUBT
-                and (bias.to_first > bias.to_second) == (place == "first")
-            }
-        )
-        if len(who) == len({judge.judge for judge in judges}):
-            return [f"It favours the {place} place." if len(who) == 1 else f"All of them favour the {place} place."]
+    for place in _PLACES:
+        who = sorted({_leaner(judge, liked) for judge, own in liked if own == place})
         if who:
             said.append(f"{named(who)} {'favours' if len(who) == 1 else 'favour'} the {place} place.")
-    return said or ["No liking for a place is seen."]
+    return said
+
+
+def _liked_place(judge: JudgeFindings) -> str:
+    """Return the place the judge likes with this template; empty where chance explains what was seen."""
+    bias = judge.position
+    if bias is None or bias.p_value >= _DOUBT:
+        return ""
+    return _PLACES[0] if bias.to_first > bias.to_second else _PLACES[1]
+
+
+def _leaner(judge: JudgeFindings, liked: Sequence[tuple[JudgeFindings, str]]) -> str:
+    """Return the judge's name, with the template where it does not lean alike with all of them."""
+    alike = len({place for other, place in liked if other.judge == judge.judge}) == 1
+    return judge.judge if alike else f"{judge.judge} with template {judge.template}"
 
 
 def judges_section(found: Diagnostics) -> Section:

@@ -12,7 +12,7 @@ from pipeline.ranking.panel import Panel
 from pipeline.ranking.report.document import contents, document, glossary, notices, opening, provisional
 from pipeline.ranking.report.fitting import influence_section, residuals_section
 from pipeline.ranking.report.judges import agreement_section, judges_section, trust
-from pipeline.ranking.report.markup import Html, Section
+from pipeline.ranking.report.markup import Html, Section, whole
 from pipeline.ranking.report.parts import panel_section, parts_section
 from pipeline.ranking.report.record import (
     conservation_section,
@@ -22,7 +22,8 @@ from pipeline.ranking.report.record import (
     tokens_section,
 )
 from pipeline.ranking.report.standings import matrix, numbers, standings, verdict
-from pipeline.ranking.values import Ranking, Unrankable
+from pipeline.ranking.values import Ranking, RankingOptions, Unrankable
+from pipeline.samples.absent import absent_of
 
 _WORDS = {
     "Score": "Strength on a scale on which only differences count (Bradley–Terry log-odds); the mean is zero.",
@@ -52,16 +53,22 @@ def report_html(
     experiment: str,
     parts: Sequence[Part] = (),
     panel: Panel | None = None,
+    options: RankingOptions | None = None,
+    length: bool = False,
     conservation: Mapping[str, Counts] | None = None,
     provenance: Mapping[str, str] | None = None,
 ) -> str:
-    """Return the page; `conservation` is by run, from the log, and is else counted from the comparisons."""
+    """Return the page; `conservation` is by run, from the log, and is else counted from the comparisons.
+
+    `options` and `length` (whether the model held a liking for length) are what was asked for, ranking or not.
+    """
+    asked = options or (result.options if isinstance(result, Ranking) else RankingOptions())
     counts = conservation or counts_of(comparisons)
     total = sum(counts.values(), Counts())
     unfinished = total.open > 0
     sections = [
         *_answers(comparisons, result, found, parts, panel),
-        *_books(comparisons, result, counts, provenance or {}),
+        *_books(comparisons, result, counts, {**_made(result, asked, length=length), **(provenance or {})}),
         glossary(_WORDS),
     ]
     body: list[Html] = [provisional(total.ended, total.planned)] if unfinished else []
@@ -69,6 +76,7 @@ def report_html(
     if isinstance(result, Ranking):
         body.append(numbers(result))
     said = [*(result.warnings if isinstance(result, Ranking) else ()), *found.warnings]
+    said += [str(absent) for absent in absent_of(comparisons)]
     body += [notices("What a reader must know", said)] if said else []
     body += [contents(sections), *sections]
     mark = " (provisional)" if unfinished else ""
@@ -113,21 +121,23 @@ def _books(
     if counts:
         shown.append(conservation_section(counts))
     shown.append(excluded_section(comparisons, result.excluded))
-    shown.append(provenance_section(_provenance(result, provenance)))
+    shown.append(provenance_section(provenance))
     return shown
 
 
-def _provenance(result: Ranking | Unrankable, given: Mapping[str, str]) -> dict[str, str]:
-    if isinstance(result, Unrankable):
-        return dict(given)
-    options = result.options
+def _made(result: Ranking | Unrankable, options: RankingOptions, *, length: bool) -> dict[str, str]:
+    """Return how the ranking was made: what was asked for and, where there is a ranking, what it came to."""
+    weight = result.regularisation if isinstance(result, Ranking) else options.regularisation
+    rounds = f", {whole(options.rounds)} rounds" if options.intervals == "bootstrap" or options.method == "elo" else ""
+    clusters = f"{whole(result.clusters)}, by {result.cluster_kind}" if isinstance(result, Ranking) else options.cluster
     return {
+        "ranked": f"by {options.by}",
         "method": options.method,
         "ties": options.ties,
         "position bias in the model": "yes" if options.position else "no",
-        "regularisation": f"{result.regularisation:g}",
-        "interval": f"{options.intervals}, {options.confidence:.0%}",
-        "clusters": f"{result.clusters}, by {result.cluster_kind}",
+        "length in the model": "yes" if length else "no",
+        "regularisation": "none unless it is needed" if weight is None else f"{weight:g}",
+        "interval": f"{options.intervals}, {options.confidence:.0%}{rounds}",
+        "clusters": clusters,
         "seed": str(options.seed),
-        **given,
     }

@@ -1,6 +1,6 @@
 """The books: how every request ended, what was left out and why, tokens, and how the page was made."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 from pipeline.domain import STATUSES, Counts
 from pipeline.ranking.columns import judge_labels
 from pipeline.ranking.report.markup import Html, Section, element, part, section, table, whole
+from pipeline.samples.absent import Absent, absent_of
 
 _TOKENS = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
 _ALWAYS = frozenset({"planned", "ok", "open"})
@@ -46,14 +47,15 @@ def counts_of(comparisons: pa.Table) -> dict[str, Counts]:
 
 
 def excluded_section(comparisons: pa.Table, excluded: Mapping[str, int]) -> Section:
-    """Return what did not count, the reasons, and a few of the answers that could not be read."""
+    """Return what did not count, the reasons, what had no text to judge, and a few answers that could not be read."""
     children: list[Html] = []
+    absent = absent_of(comparisons)
     if not excluded:
-        children.append(element("p", "Nothing: every row counted."))
+        children.append(element("p", "No row: every row counted." if absent else "Nothing: every row counted."))
     else:
         rows = [[reason, whole(count)] for reason, count in sorted(excluded.items())]
         children.append(table(["status", "rows"], rows, caption="Rows left out"))
-    children += _reasons(comparisons) + _unread(comparisons)
+    children += _absent(absent) + _reasons(comparisons) + _unread(comparisons)
     note = "Only rows with status ok and an outcome count. A failure is never a tie, a zero or a win."
     return section("What was left out, and why", *children, note=note)
 
@@ -99,6 +101,18 @@ def _reasons(comparisons: pa.Table) -> list[Html]:
         ).to_pylist()[:20]
     ]
     return [part("The reasons given", table(["status", "reason", "rows"], rows, caption="Reasons", kind="words"))]
+
+
+def _absent(absent: Sequence[Absent]) -> list[Html]:
+    """Return whose texts were not there to be judged, how many, and why."""
+    if not absent:
+        return []
+    rows = [[one.contestant, whole(one.count), whole(one.asked), one.why] for one in absent]
+    made = table(["contestant", "not judged", "of", "why"], rows, caption="Samples without a text", kind="words")
+    note = (
+        "What was asked of a contestant and brought no text: it was not judged, and counts neither for nor against it."
+    )
+    return [part("Samples that had no text to judge", made, note=note)]
 
 
 def _unread(comparisons: pa.Table) -> list[Html]:

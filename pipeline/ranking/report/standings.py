@@ -100,7 +100,8 @@ def standings(result: Ranking) -> Section:
         minor={5, 6, 7, 8},
     )
     if not all(one.bounded for one in shown):
-        more.append(element("p", "* only won or only lost: the data set no limit to this score.", class_="note"))
+        said = "* only won or only lost, alone or with others: the data set no limit to this score."
+        more.append(element("p", said, class_="note"))
     return section("Ranking", made, *more, *_effects(result), note=note)
 
 

@@ -99,6 +99,7 @@ pre{white-space:pre-wrap;overflow-wrap:anywhere}
  table{font-size:8.5pt}
  th,td{padding:.15rem .3rem}
  table.matrix{font-size:7pt}
- table.matrix td{min-width:0;padding:.15rem}
+ table.matrix td{min-width:0;padding:.15rem .1rem}
+ th[scope=row],table.matrix th[scope=row]{min-width:5rem;overflow-wrap:anywhere}
 }
 """
