@@ -8,11 +8,12 @@ import msgspec
 from pipeline.domain import STATUSES, Counts, Experiment
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.events import Commit, Part
+from pipeline.folding import fold
 from pipeline.ids import Digest, ExperimentName, digest
 from pipeline.operations.histories import out_of_turn
 from pipeline.operations.material import load_material
 from pipeline.operations.worker import Run, Worker
-from pipeline.state import BatchState, RunState, fold
+from pipeline.state import BatchState, RunState
 from pipeline.storage import checkpoints, keys
 from pipeline.storage.log import read_commits, state_as_of
 from pipeline.storage.streams import Measured, decompressed

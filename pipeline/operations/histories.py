@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from pipeline.events import AnyEvent, AttemptOpened, Commit, RemoteCleaned, RowsPublished
+from pipeline.folding import fold
 from pipeline.ids import BatchId, RunId
-from pipeline.state import BatchState, RunState, fold
+from pipeline.state import BatchState, RunState
 
 Batches = Mapping[BatchId, BatchState]
 

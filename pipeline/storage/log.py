@@ -15,8 +15,9 @@ import msgspec
 from pipeline.clock import Clock
 from pipeline.errors import ConflictError, CorruptObjectError, MissingError, StoreError
 from pipeline.events import AnyEvent, Commit, decode_commit, decode_unproven, encode_commit, is_whole
+from pipeline.folding import fold
 from pipeline.ids import Digest, RunId, digest
-from pipeline.state import RunState, fold
+from pipeline.state import RunState
 from pipeline.storage import Reads, Store, checkpoints, keys
 from pipeline.storage.checkpoints import Checkpoint
 

@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 from pipeline.events import AnyEvent, decode_commit, encode_commit
+from pipeline.folding import fold
 from pipeline.ids import RunId
-from pipeline.state import RunState, fold
+from pipeline.state import RunState
 from tests.contracts.trials import GOLDEN
 
 VERSIONS = sorted((GOLDEN / "log").iterdir())

@@ -30,8 +30,9 @@ from pipeline.events import (
     Uncertain,
     Voided,
 )
+from pipeline.folding import fold
 from pipeline.ids import BatchId, Digest, RunId
-from pipeline.state import RunState, fold
+from pipeline.state import RunState
 from pipeline.storage import checkpoints, keys
 from pipeline.storage.checkpoints import Checkpoint, decode, encode
 from pipeline.storage.log import RunLog, current_state, read_commits, state_as_of

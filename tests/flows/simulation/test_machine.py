@@ -7,13 +7,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from pipeline.folding import fold
 from pipeline.operations.auditing import audit
 from pipeline.operations.cancelling import cancel
 from pipeline.operations.resuming import advance, standing
 from pipeline.operations.studies import freeze, open_runs, plan
 from pipeline.operations.worker import Worker
 from pipeline.settings import Settings
-from pipeline.state import RunState, fold
+from pipeline.state import RunState
 from pipeline.storage.log import read_commits
 from pipeline.storage.memory import MemoryStore
 from tests.flows.simulation.scheduler import KilledError, Scheduler, VirtualClock

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import state as folding
+from pipeline import folding
 from pipeline.domain import Counts
 from pipeline.events import (
     Adopted,
@@ -33,8 +33,9 @@ from pipeline.events import (
     decode_commit,
     encode_commit,
 )
+from pipeline.folding import fold
 from pipeline.ids import BatchId, Digest, ExperimentName, RunId
-from pipeline.state import RunState, fold
+from pipeline.state import RunState
 
 RUN = RunId("e--t--p--m--r--forward")
 BATCH = BatchId("s000-1")
