@@ -9,7 +9,7 @@ and proven when it ends; several wait until their ids tell. Nothing is cancelled
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from itertools import islice
 
@@ -80,10 +80,11 @@ def _look(run: Run, batch: BatchState, *, earlier: timedelta = timedelta()) -> l
     assert batch.batch_key is not None, "an opened attempt has a key"
     assert batch.opened_at is not None, "an opened attempt has a time"
     provider = run.provider
-    taken = known_remote_ids(run)
     if not isinstance(provider, ProbableProvider):
         found = provider.find(batch.batch_key, since=batch.opened_at - earlier)
+        taken = _belonging(run.state.batches.values())
         return [each for each in found if each.remote_id not in taken]
+    taken = known_remote_ids(run)
     requests = batch.input.requests if batch.input else batch.requests
     candidates = provider.candidates(since=batch.opened_at - earlier, requests=requests)
     return [each for each in candidates if each.remote_id not in taken and may_be_ours(run, batch, provider, each)]
@@ -112,9 +113,17 @@ def _is_proven(run: Run, batch: BatchState, provider: ProbableProvider, remote: 
 
 def known_remote_ids(run: Run) -> set[str]:
     """Return the provider's ids of every batch in the store that is known to belong to somebody."""
-    batches = [batch for other in _runs_at(run) for batch in _state_of(other).batches.values()]
-    proven = {batch.remote_id for batch in batches if batch.remote_id and batch.proven}
-    return proven.union(*((*batch.superseded, *batch.spent) for batch in batches))
+    return _belonging(batch for other in _runs_at(run) for batch in _state_of(other).batches.values())
+
+
+def _belonging(batches: Iterable[BatchState]) -> set[str]:
+    """Return the provider's ids that are known to belong to one of these batches."""
+    return {
+        remote_id
+        for batch in batches
+        for remote_id in (batch.remote_id if batch.proven else None, *batch.superseded, *batch.spent)
+        if remote_id
+    }
 
 
 def _guessed(run: Run) -> set[str]:
