@@ -29,6 +29,7 @@ from pipeline.providers._claude import (
     failed,
     message_body,
 )
+from pipeline.providers._compatible import check_plain
 from pipeline.providers._http import Body, Http, cut_short, decoded, fingerprint
 from pipeline.settings import Secret, Settings
 
@@ -104,6 +105,7 @@ _live_lines = msgspec.json.Decoder(_LiveLine)
 
 def check_judge(judge: Judge) -> None:
     """Raise ConfigError if Anthropic is known to refuse this judge."""
+    check_plain(judge)
     check_thinking(judge)
 
 

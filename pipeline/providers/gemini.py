@@ -20,6 +20,7 @@ from pipeline.domain import QUESTION, REQUEST_ID, Frame, Judge, Limits, Message,
 from pipeline.errors import ConfigError, OutcomeUnknownError, RejectedError, UnavailableError
 from pipeline.events import End
 from pipeline.providers import LiveCall, RemoteBatch, Submission
+from pipeline.providers._compatible import check_plain
 from pipeline.providers._failures import keeping_answers
 from pipeline.providers._gemini import (
     Content,
@@ -129,6 +130,7 @@ _live_lines = msgspec.json.Decoder(_LiveLine)
 
 def check_judge(judge: Judge) -> None:
     """Raise ConfigError if Gemini is known to refuse or to ignore this judge's settings."""
+    check_plain(judge)
     check_thinking(judge)
 
 

@@ -21,6 +21,7 @@ from pipeline.domain import QUESTION, REQUEST_ID, Frame, Judge, Limits, Message,
 from pipeline.errors import ConfigError, OutcomeUnknownError, RejectedError
 from pipeline.events import End
 from pipeline.providers import RemoteBatch, Submission
+from pipeline.providers._compatible import check_plain
 from pipeline.providers._failures import keeping_answers
 from pipeline.providers._gcs import Bucket, Place, signer
 from pipeline.providers._gemini import (
@@ -123,6 +124,7 @@ def check_judge(judge: Judge) -> None:
     """Raise ConfigError if Vertex is known to refuse or to ignore this judge's settings."""
     if judge.model.rpartition("/")[2].startswith("claude"):
         raise ConfigError(f"{judge.model} is not offered through vertex; use the provider anthropic")
+    check_plain(judge)
     check_thinking(judge)
 
 
