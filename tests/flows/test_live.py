@@ -191,6 +191,15 @@ def test_an_interrupt_loses_none_of_the_answers_under_way(
     assert problems(worker) == []
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Hear an interrupt in this process, whatever its starter ignores."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_a_worker_that_is_interrupted_goes_on_from_what_it_stored(
     simulate: Simulate, worker_for: Callable[..., Worker], experiment_file: Callable[..., Path]
 ) -> None:
