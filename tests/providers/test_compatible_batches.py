@@ -10,16 +10,12 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pipeline import providers
 from pipeline.clock import FixedClock, SystemClock
-from pipeline.domain import Judge, Output
+from pipeline.domain import Judge
 from pipeline.errors import AccountError, ConfigError, RejectedError, UnavailableError
 from pipeline.providers import Provider, Submission
-from pipeline.providers._compatible import moment, sent_again
-from pipeline.providers._failures import failure
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator
 
@@ -376,55 +372,6 @@ def test_a_live_server_is_reached_by_a_free_call(name: str, variable: str, simul
         module.check_live(Settings({variable: "http://127.0.0.1:9"}), FixedClock(NOW))
 
 
-# What lines and texts mean
-
-
-@pytest.mark.parametrize(
-    ("reason", "again"),
-    [
-        ("429", True), ("408", True), ("500", True), ("599", True), ("400", False), ("600", False), ("7" * 50, False),
-        ("rate_limit_exceeded", True), ("Internal", True), ("request_timeout", True), ("model_overloaded", True),
-        ("invalid_model", False), ("", False),
-    ],
-)  # fmt: skip
-def test_a_bare_error_is_sent_again_if_it_blames_the_provider(reason: str, again: bool) -> None:
-    assert sent_again(Output(request_id="a", status="errored", reason=reason)).again is again
-
-
-@pytest.mark.parametrize("status", ["answered", "truncated", "refused", "cancelled"])
-def test_only_errors_are_sent_again(status: Any) -> None:
-    output = Output(request_id="a", status=status, reason="500")
-    assert sent_again(output) == output
-
-
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        ("token_limit_exceeded", "rate"),
-        ("Too many requests", "rate"),
-        ("Enqueued token limit reached", "rate"),
-        ("insufficient_quota", "account"),
-        ("billing_hard_limit_reached", "account"),
-        ("your credits are used up", "account"),
-        ("Internal server error", "rate"),
-        ("server_error: Sorry about that!", "rate"),
-        ("an oddity nobody has seen yet", "rate"),
-        ("", "rate"),
-        ("File f-1 was not found.", "rate"),
-        ("the input file was deleted", "rate"),
-        ("Cannot find file f-1, or you have no access to it.", "rate"),
-        ("The specified key does not exist.", "rate"),
-        ("invalid_json_line", None),
-        ("Line 3: internal server error", None),
-        ("The model m does not exist", None),
-        ("The input file is empty.", None),
-        ("The input file has 9 requests; a batch may have 5.", None),
-    ],
-)
-def test_a_text_tells_whose_fault_it_is(text: str, fault: str | None) -> None:
-    assert failure(text) == fault
-
-
 @pytest.mark.parametrize(
     ("name", "answer"),
     [
@@ -445,26 +392,3 @@ def test_answers_of_a_batch_that_its_provider_failed_are_kept_and_the_rest_sent_
     with provider_on(name, lambda request: httpx.Response(200, json=answer)) as provider:
         batch = provider.status("b")
     assert (batch.end, batch.fault, list(batch.parts.values())) == ("expired", None, ["b" if name == "xai" else "f"])
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        (NOW.timestamp(), NOW),
-        ("2026-11-16T09:00:00Z", NOW),
-        ("2026-11-16T10:00:00.0000000+01:00", NOW),
-        ("2026-11-16", NOW.replace(hour=0)),
-        (None, None),
-        ("soon", None),
-        (1e300, None),
-        (float("nan"), None),
-    ],
-)
-def test_times_are_read_in_every_form(given: float | str | None, expected: datetime | None) -> None:
-    assert moment(given) == expected
-
-
-@given(st.none() | st.floats() | st.text(max_size=30))
-def test_no_time_breaks_the_reading(given: float | str | None) -> None:
-    read = moment(given)
-    assert read is None or read.tzinfo is not None
