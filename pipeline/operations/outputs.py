@@ -62,10 +62,15 @@ class Reading:
         return body
 
     def is_anothers(self) -> bool:
-        """Say whether lines came back and none of them answers a request of this batch."""
+        """Say whether what came back is not ours: no line answers a request of this batch, and lines there are.
+
+        Of a batch that was adopted as only probable they are the proof: without any it may be anybody's.
+        """
         outputs = (output.request_id for block, _ in self._raw.blocks() for output in block)
         read = list(islice(outputs, _LINES_THAT_TELL))
-        return bool(read) and bool((self._lookup.places(read) < 0).all())
+        if not read:
+            return not self._batch.proven
+        return bool((self._lookup.places(read) < 0).all())
 
     def unpaid(self, again: int) -> str | None:
         """Return the account's fault if each of so many requests got no answer for want of money, else None."""

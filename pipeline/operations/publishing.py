@@ -78,7 +78,7 @@ def _publication(run: Run, batch: BatchState) -> _Publication | None:
 
 def _disown(run: Run, batch: BatchState) -> None:
     """Look further for a batch that was adopted as only probable and is another's; what was proven ours is held."""
-    reason = f"{batch.remote_id} holds other requests than this batch; it is not ours"
+    reason = f"{batch.remote_id} does not hold the requests of this batch; it is not ours"
     if batch.proven:
         hold(run, batch, reason)
     else:

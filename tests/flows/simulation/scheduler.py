@@ -86,7 +86,7 @@ class Scheduler:
         self._names += 1
         return f"{self._names:032x}"
 
-    def run(self, *, successor: Callable[[Actor], None], most_deaths: int, most_steps: int = 6000) -> None:
+    def run(self, *, successor: Callable[[Actor], None], most_deaths: int, most_steps: int = 20_000) -> None:
         """Run until every worker is done; each that dies is followed by another."""
         for _ in range(most_steps):
             alive = [actor for actor in self._actors if not actor.is_done]

@@ -129,6 +129,11 @@ def test_no_history_of_three_workers_pays_twice_or_loses_a_paid_answer(
     record_property(f"told: simulated histories, {personality} proof: seeds without a fault", share)
 
 
+@pytest.mark.parametrize("seed", [318, 429, 539, 676, 2352, 2369, 3641])
+def test_a_history_that_once_went_wrong_goes_right(study: Plan, seed: int) -> None:
+    check(seed, study, "probable")
+
+
 def test_equal_seeds_give_equal_histories(study: Plan) -> None:
     assert check(7, study, "exact").fingerprint() == check(7, study, "exact").fingerprint()
     assert check(7, study, "exact").fingerprint() != check(8, study, "exact").fingerprint()
