@@ -83,7 +83,8 @@ class BatchPlanned(Event, frozen=True, kw_only=True, gc=False, tag="batch-planne
     """A slice, or what got no answer in the batch `after`, is to be sent.
 
     `send` counts the sendings of these requests, this one included. With `not_before` it waits until then, or for a
-    person, because the account was at fault that the batch `after` got no answers: the `reason` says how.
+    person, because the account was at fault that the batch `after` got no answers: the `reason` says how. Where it was
+    not the account's `fault` but the provider's own, nobody needs to come.
     """
 
     batch_id: BatchId
@@ -93,6 +94,7 @@ class BatchPlanned(Event, frozen=True, kw_only=True, gc=False, tag="batch-planne
     after: BatchId | None = None
     not_before: datetime | msgspec.UnsetType = msgspec.UNSET
     reason: str | msgspec.UnsetType = msgspec.UNSET
+    fault: Fault | msgspec.UnsetType = msgspec.UNSET
 
 
 class TurnPlanned(Event, frozen=True, kw_only=True, gc=False, tag="turn-planned"):

@@ -85,8 +85,9 @@ def _planned(event: BatchPlanned) -> BatchState:
     )
     if isinstance(event.not_before, msgspec.UnsetType):
         return batch
-    reason = event.reason or None
-    return replace(batch, fault="account", needs_person=True, not_before=event.not_before, note=reason)
+    fault = "account" if isinstance(event.fault, msgspec.UnsetType) else event.fault
+    reason, by_hand = event.reason or None, fault == "account"
+    return replace(batch, fault=fault, needs_person=by_hand, not_before=event.not_before, note=reason)
 
 
 def _cancel(batches: dict[BatchId, BatchState], event: CancelAsked) -> None:

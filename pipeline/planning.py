@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pipeline.clock import Moment
 from pipeline.domain import Limits
-from pipeline.events import BatchPlanned, Segment
+from pipeline.events import BatchPlanned, Fault, Segment
 from pipeline.ids import BatchId, batch_id, following_batch_id
 from pipeline.state import AT_PROVIDER, BatchState, RunState
 
@@ -34,10 +34,11 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pause(msgspec.Struct, frozen=True, kw_only=True):
-    """Until when nothing is sent unless a person is there, and why."""
+    """Until when nothing is sent, and why; what the account is at fault for may go on sooner if a person is there."""
 
     until: datetime
     reason: str
+    fault: Fault = "account"
 
 
 def due(state: RunState, now: datetime, *, mended: bool = False, only: Container[int] | None = None) -> Due:
@@ -197,6 +198,7 @@ def next_batch(batch: BatchState, *, again: int, burns: bool, pause: Pause | Non
         after=batch.batch_id,
         not_before=pause.until if pause else msgspec.UNSET,
         reason=pause.reason if pause else msgspec.UNSET,
+        fault=pause.fault if pause and pause.fault != "account" else msgspec.UNSET,
     )
 
 

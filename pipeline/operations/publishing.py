@@ -70,7 +70,7 @@ def _publication(run: Run, batch: BatchState) -> _Publication | None:
         return _Publication(phase=batch.phase, rows=rows, following=())
     if not batch.cancel_asked:
         run.notify(batch, f"{counted(rows.again, 'request')} got no answer and will be sent again")
-    pause = _pause(run, _fault_of(batch) or reading.unpaid(rows.again))
+    pause = _stopped(run, batch) or _pause(run, reading.unpaid(rows.again))
     burns = not (reading.spared and rows.counts.ended) and not batch.cancel_asked and pause is None
     following = (planning.next_batch(batch, again=rows.again, burns=burns, pause=pause),)
     return _Publication(phase=batch.phase, rows=rows, following=following)
@@ -86,11 +86,13 @@ def _disown(run: Run, batch: BatchState) -> None:
         run.notify(batch, f"{reason}; it is looked for again", warning=True)
 
 
-def _fault_of(batch: BatchState) -> str | None:
-    """Return why the provider stopped a batch half-way for a reason of the account, or None if it did not."""
-    if batch.fault not in {"account", "rate"}:
+def _stopped(run: Run, batch: BatchState) -> planning.Pause | None:
+    """Return how long to wait if the provider ended the batch half-way by no fault of its lines, else None."""
+    if batch.fault is None or batch.fault == "content":
         return None
-    return batch.faults[0].reason if batch.faults else batch.remote_status
+    until = run.worker.clock.now() + timedelta(seconds=run.worker.pace.pause)
+    reason = batch.faults[0].reason if batch.faults else batch.remote_status
+    return planning.Pause(until=until, reason=f"the provider stopped the batch: {reason}", fault=batch.fault)
 
 
 def _pause(run: Run, unpaid: str | None) -> planning.Pause | None:

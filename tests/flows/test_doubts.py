@@ -25,6 +25,7 @@ JUDGES = {
     "anthropic": "[{provider: anthropic, model: claude-haiku-5-5}]",
     "mistral": "[{provider: mistral, model: mistral-large-latest}]",
     "together": "[{provider: together, model: Qwen/Qwen3-235B-A22B-fp8-tput}]",
+    "vertex": "[{provider: vertex, model: gemini-3.8-flash}]",
     "xai": "[{provider: xai, model: grok-5}]",
 }
 Worlds = Callable[..., World]
@@ -201,6 +202,35 @@ def test_of_two_batches_under_one_key_the_one_that_failed_is_not_kept(
             pass
     assert not resume(worker, [run], interval=10).is_open
     assert len(here.simulator.ledger.creates) == 2
+    assert here.simulator.ledger.paid_twice() == []
+    assert column(rows(worker), "status") == ["ok"] * 15
+
+
+class LandsAtTheFence(httpx.HTTPTransport):
+    """The first create is answered by nobody and applied just before its input is removed."""
+
+    held: httpx.Request | None = None
+    is_over = False
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        is_create = request.url.path.endswith(("/batches", "/batch/jobs", "/batchPredictionJobs"))
+        if request.method == "POST" and is_create and self.held is None:
+            self.held = httpx.Request("POST", request.url, headers=request.headers, content=request.read())
+            raise httpx.ReadTimeout("no answer", request=request)
+        if request.method == "DELETE" and self.held is not None and not self.is_over:
+            self.is_over = True
+            super().handle_request(self.held).read()
+        return super().handle_request(request)
+
+
+@pytest.mark.parametrize("provider", ["openai", "mistral", "together", "vertex", "xai"])
+def test_a_create_that_lands_at_the_fence_is_sent_again_without_a_person(
+    world: Worlds, experiment_file: ExperimentFile, provider: str
+) -> None:
+    here = world()
+    worker = here.beside(transport=LandsAtTheFence())
+    (run,) = submitted(worker, experiment_file(judges=JUDGES[provider]))
+    assert not resume(worker, [run], interval=30).is_open
     assert here.simulator.ledger.paid_twice() == []
     assert column(rows(worker), "status") == ["ok"] * 15
 
