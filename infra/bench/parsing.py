@@ -269,29 +269,23 @@ def equality(folder: Path, size: int) -> Result:
 
 
 def bars(folder: Path, sizes: dict[str, int], rounds: int) -> list[Bar]:
-    size, million, few = sizes["parse"], sizes["million"], max(sizes["parse"] // 4, 500)
-    stage, small, large = "B parse", folder / "small", folder / "large"
+    size, few = sizes["million"], sizes["million"] // 10
+    stage, mine, naive, small = "B parse", "parsing.ours", "parsing.json_pandas", folder / "small"
     prepare(folder, size)
     prepare(small, few)
     names = ("json_pandas", "duck", "decode_and_write", "reading", "ours")
-    seen = side_by_side((Case(f"parsing.{name}", folder, size) for name in names), rounds=rounds)
+    seen = side_by_side((Case(f"parsing.{name}", folder, size) for name in names), rounds=min(rounds, 3))
     slow = side_by_side((Case(f"parsing.{name}", small, few) for name in ("openai_types", "ours")), rounds=rounds)
     same = side_by_side([Case("parsing.equality", small, few)], rounds=1)
-    whole = seen
-    if million != size:
-        prepare(large, million)
-        whole = side_by_side((Case(f"parsing.{name}", large, million) for name in ("json_pandas", "ours")), rounds=1)
-    mine, naive = "parsing.ours", "parsing.json_pandas"
-    grown = [values(whole, mine, "rss")[0] / values(slow, mine, "rss")[0]]
+    grown = [one / other for one, other in zip(values(seen, mine, "rss"), values(slow, mine, "rss"), strict=False)]
     return [
         at_least(stage, f"{size:,} to Parquet, over json.loads and pandas", ratios(seen, naive, mine), 2.5),
-        at_least(stage, f"{million:,} to Parquet, over json.loads and pandas", ratios(whole, naive, mine), 2.5),
         at_least(stage, f"{few:,} to Parquet, over OpenAI's types", ratios(slow, "parsing.openai_types", mine), 2.5),
         at_least(stage, "of DuckDB", ratios(seen, "parsing.duck", mine), 0.65),
         at_least(stage, "of decoding and writing alone", ratios(seen, "parsing.decode_and_write", mine), 0.55),
         at_least(stage, "of reading the bytes", ratios(seen, "parsing.reading", mine), 0.01),
         at_least(stage, "table equal to the script's", values(same, "parsing.equality", "equal"), 1, ""),
-        at_most(stage, f"memory at {million:,}, of json.loads and pandas", ratios(whole, mine, naive, of="rss"), 0.1),
-        at_most(stage, f"memory at {million:,}", values(whole, mine, "rss"), 512, " MB"),
-        at_most(stage, f"memory at {million:,}, of its own at {few:,}", grown, 1.2),
+        at_most(stage, f"memory at {size:,}, of json.loads and pandas", ratios(seen, mine, naive, of="rss"), 0.1),
+        at_most(stage, f"memory at {size:,}", values(seen, mine, "rss"), 512, " MB"),
+        at_most(stage, f"memory at {size:,}, of its own at {few:,}", grown, 1.2),
     ]

@@ -18,7 +18,7 @@ import chart
 from measuring import Bar
 
 STAGES = ("building", "parsing", "finding", "pairing_up", "folding", "whole", "ranked")
-SIZES = {"build": 100_000, "parse": 200_000, "million": 1_000_000, "find": 1_000_000, "pairs": 1_000_000,
+SIZES = {"build": 100_000, "million": 1_000_000, "find": 1_000_000, "pairs": 1_000_000,
          "batches": 10_000, "whole": 100_000, "rank": 1_000_000}  # fmt: skip
 QUICK = {name: max(size // 20, 500) for name, size in SIZES.items()}
 OUT = HERE.parents[1] / ".artifacts" / "bench"
@@ -44,7 +44,6 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="a twentieth of the sizes: for a look, not for the bars")
-    parser.add_argument("--full", action="store_true", help="a million outputs in every round of parsing")
     parser.add_argument("--only", action="append", choices=STAGES, help="a stage; may be given again")
     parser.add_argument("--table", action="store_true", help="print the figures of the last run in Markdown")
     parser.add_argument("--case", nargs=3, help=argparse.SUPPRESS)
@@ -56,8 +55,6 @@ def main() -> int:
         print(chart.table(OUT))
         return 0
     sizes = QUICK if options.quick else SIZES
-    if options.full:
-        sizes = {**sizes, "parse": sizes["million"]}
     bars = every_bar(options.only or list(STAGES), sizes, options.rounds)
     chart.keep(bars, OUT)
     missed = [bar.name for bar in bars if not bar.is_met]
