@@ -237,8 +237,7 @@ def _show(ranked: Ranked, found: Ranking) -> None:
     if len(found.standings) > _SHOWN:
         say(f"{len(found.standings) - _SHOWN:,} more: --json and --out FILE have all of them")
     share = "" if found.reliability is None else f"; reliability {found.reliability:.2f}"
-    tiers = f"{len(found.tiers)} tiers that can be told apart" if len(found.tiers) > 1 else "one tier"
-    say(f"{counted(found.comparisons, 'comparison')}; {tiers}{share}")
+    say(f"{counted(found.comparisons, 'comparison')}; {counted(len(found.tiers), 'tier')}{share}")
     for effect in found.effects:
         say(f"{effect.name}: {effect.value:+.2f} ({effect.low:+.2f} … {effect.high:+.2f})")
     _show_parts(ranked, found)

@@ -144,7 +144,8 @@ def _unknowable(worth: Floats) -> str:
 def _rivals(rows: pa.Table, given: Sequence[float | str], by: str, cells: Sequence[Cell]) -> tuple[str, ...]:
     """Return those the first one is not clearly above: all are compared with it at once, after Bonferroni.
 
-    Two that were judged in the same groups of samples are compared group by group; others by their intervals.
+    Two that were judged in the same groups of samples are compared group by group, if there are enough of them for
+    such a test to find anything; others by their intervals.
     """
     if len(cells) < 2:
         return ()
@@ -165,7 +166,7 @@ def _rivals(rows: pa.Table, given: Sequence[float | str], by: str, cells: Sequen
 
 def _is_above(one: Cell, other: Cell, worth: dict[str, dict[str, float]], level: float) -> bool:
     ours, theirs = worth[one.names[0]], worth[other.names[0]]
-    if ours.keys() == theirs.keys():
+    if ours.keys() == theirs.keys() and 2.0 ** (1 - len(ours)) < level:
         return _sign_flips(np.array([ours[unit] - theirs[unit] for unit in sorted(ours)])) < level
     return one.low is not None and other.high is not None and one.low > other.high
 

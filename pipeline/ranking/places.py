@@ -24,20 +24,21 @@ def places(scores: Floats, covariance: Covariance, *, confidence: float) -> Plac
 
     A contestant's open places leave out only those proven better or worse, with Bonferroni's correction for the
     number of others: the interval holds the true place with at least the given confidence (Mogstad and others, 2024).
-    A tier ends where someone is proven worse than the tier's best.
+    A tier ends where everyone further down is proven worse than the tier's best.
     """
     size = len(scores)
     width = critical(confidence, covariance.clusters, tests=max(size - 1, 1))
     order = np.argsort(-scores, kind="stable")
     low, high = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
     tier = np.empty(size, dtype=np.int64)
-    best, number = int(order[0]), 1
-    for place in order:
+    number = end = 0
+    for at, place in enumerate(order):
         proof = width * np.sqrt(covariance.between(int(place))) + _SAME
         low[place] = 1 + np.count_nonzero(scores - scores[place] > proof)
-        high[place] = size - np.count_nonzero(scores[place] - scores > proof)
-        if scores[best] - scores[place] > proof[best]:
-            best, number = int(place), number + 1
+        worse = scores[place] - scores > proof
+        high[place] = size - np.count_nonzero(worse)
+        if at == end:  # it is the best of a new tier, which ends behind the last that is not proven worse
+            number, end = number + 1, int(np.flatnonzero(~worse[order])[-1]) + 1
         tier[place] = number
     descending = np.sort(-scores)
     rank = 1 + np.searchsorted(descending, -scores - _SAME)

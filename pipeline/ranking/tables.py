@@ -37,7 +37,7 @@ RANKINGS = _schema(
         ("standard_error", pa.float64(), "of the score, clustered"),
         ("place_low", pa.int32(), "best place the data leave open"),
         ("place_high", pa.int32(), "worst place the data leave open"),
-        ("tier", pa.int32(), "contestants of a tier cannot be told from its best"),
+        ("tier", pa.int32(), "everyone below a tier is proven weaker than its best"),
         ("wins", pa.int64(), "comparisons won"),
         ("losses", pa.int64(), "comparisons lost"),
         ("ties", pa.int64(), "comparisons tied"),

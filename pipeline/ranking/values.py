@@ -45,7 +45,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """One contestant's place.
 
     `score` is in log-odds around a mean of zero (Elo points for Elo, a share for win rates). `place_low` to
-    `place_high` are the places that the data leave open. `tier` numbers the groups that cannot be told apart, from 1.
+    `place_high` are the places that the data leave open. Everyone below a `tier`, from 1, is proven weaker than its best.
     `bounded` is false where the data set no limit to the score: it only won or only lost, alone or with others.
     """
 
@@ -102,8 +102,13 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(standing.contestant for standing in self.standings if standing.rank == 1)
 
     @property
+    def rivals(self) -> tuple[str, ...]:
+        """All who do not share the first rank, but whom nobody is proven to be better than."""
+        return tuple(each.contestant for each in self.standings if each.place_low == 1 and each.rank != 1)
+
+    @property
     def tiers(self) -> tuple[tuple[str, ...], ...]:
-        """The groups of contestants that cannot be told apart, best first."""
+        """The tiers, best first: everyone below one is proven weaker than its best."""
         found: dict[int, list[str]] = {}
         for standing in self.standings:
             found.setdefault(standing.tier, []).append(standing.contestant)

@@ -86,6 +86,8 @@ MANY = [1.0, 0.0] * 20
             "x stands first with 83.3 % (43.6 % to 97.0 %), but y cannot",
         ),
         ({"x": FIVE_OF_SIX, "y": ONE_OF_SIX}, True, "but y cannot be told apart from it."),
+        ({"x": [1.0] * 3, "y": [0.0] * 3, "z": [0.0] * 3}, True, "but y and z cannot be told apart from it."),
+        ({"x": [1.0] * 5, "y": [0.0] * 5, "z": [0.0] * 5}, True, "x stands clearly first with 100.0 %"),
         ({"x": FIVE_OF_SIX, "y": FIVE_OF_SIX}, True, "x and y stand first together with 83.3 %"),
         ({"x": [1.0] * 20, "y": [0.0] * 20}, True, "x stands clearly first with 100.0 %"),
         ({"x": [1.0] * 20, "y": [0.0] * 19}, False, "x stands clearly first with 100.0 %"),

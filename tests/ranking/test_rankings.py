@@ -367,6 +367,14 @@ def test_places_leave_out_only_what_is_proven(scores, error, ranks, lows, highs,
     assert found.tier.tolist() == tiers
 
 
+def test_everyone_below_a_tier_is_proven_weaker_than_its_best():
+    """Whoever was hardly compared may be as good as the best, and no tier ends above such a one."""
+    scores, errors = np.array([3.0, 2.0, 0.5, 0.0, -9.0]), [0.01, 0.01, 4.0, 0.01, 0.01]
+    found = places(scores, a_covariance(*[error**2 for error in errors]), confidence=0.95)
+    assert found.low.tolist() == [1, 2, 1, 3, 4]
+    assert found.tier.tolist() == [1, 1, 1, 2, 3]
+
+
 def test_reliability_is_the_share_of_variance_that_is_not_error():
     found = reliability(np.array([-1.0, 0.0, 1.0]), np.full(3, 0.2))
     assert found is not None

@@ -47,7 +47,7 @@ def verdict(result: Ranking | Unrankable, *, unfinished: bool) -> str:
     if isinstance(result, Unrankable):
         return f"{so_far or 'T'}{'t' if so_far else ''}here is no ranking: {result.reason}."
     leaders = result.leaders
-    rest = [name for name in result.tiers[0] if name not in leaders]
+    rest = result.rivals
     first = named(leaders, most=3)
     if len(leaders) > 1:
         others = (
@@ -64,7 +64,7 @@ def numbers(result: Ranking) -> Html:
     """Return the few numbers that describe the whole study, each in words."""
     left = sum(result.excluded.values())
     shown = [
-        (whole(len(result.standings)), f"contestants, in {plural(len(result.tiers), 'tier')} that can be told apart"),
+        (whole(len(result.standings)), f"contestants, in {plural(len(result.tiers), 'tier')}"),
         (whole(result.comparisons), f"comparisons counted; {whole(left)} left out"),
     ]
     if result.reliability is not None and result.separation is not None:
@@ -87,8 +87,8 @@ def standings(result: Ranking) -> Section:
     sure = f"{result.options.confidence:.0%}".replace("%", " %")
     note = (
         f"{_METHODS[result.options.method]}. Bars are {sure} intervals. {_CLUSTERS[result.cluster_kind]} “Places” are "
-        "those the data leave open. A heavy line begins a new tier: whoever stands below it is proven weaker than the "
-        "best above it."
+        "those the data leave open. A heavy line ends a tier: everyone below it is proven weaker than the best of the "
+        "tier above it."
     )
     tiers = [one.tier for one in shown]
     made = table(
