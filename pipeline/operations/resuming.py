@@ -4,16 +4,17 @@ Any number of workers may do this on one store: they meet in the log, where only
 """
 
 import contextlib
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container
 
 import msgspec
 
 from pipeline import planning
 from pipeline.domain import Counts
-from pipeline.errors import ConfigError, LeaseLostError, PipelineError
+from pipeline.errors import ConfigError, LeaseLostError
 from pipeline.operations.cleaning import clean_due, is_to_clean
 from pipeline.operations.collecting import collect_due, poll_due
 from pipeline.operations.continuing import continue_due, is_to_continue
+from pipeline.operations.failures import apart
 from pipeline.operations.living import call_due
 from pipeline.operations.publishing import publish_due
 from pipeline.operations.sending import NOT_SENT_PREFIX
@@ -83,6 +84,25 @@ def submit(run: Run, *, mended: bool = False, only: Container[int] | None = None
     return 0
 
 
+def submit_all(runs: list[Run]) -> None:
+    """Send what is due of every run; one that something is wrong with keeps its `failure`, and the others go on.
+
+    Who asked for patience gets no batch of a further run. An account's fault may be one of a single model: the other
+    runs find out for themselves. Settings that turn out to be wrong now concern the run: others may have been sent.
+    """
+    busy: set[str] = set()
+    for run in runs:
+        provider = run.config.judge.provider
+        if run.failure is None and provider not in busy:
+            try:
+                with apart(run):
+                    submit(run, mended=True)
+            except ConfigError as error:
+                run.failure = str(error)
+        if planning.is_to_slow_down(run.state):
+            busy.add(provider)
+
+
 def resume(
     worker: Worker,
     runs: list[Run],
@@ -111,32 +131,20 @@ def _open(worker: Worker, runs: list[Run]) -> None:
     """Read every log, make sure of the keys, and open what an interrupted submit left out."""
     for run in runs:
         run.failure = None
-        with _apart(run):
+        with apart(run):
             run.refresh()
     legible = [run for run in runs if run.failure is None]
     check_keys(worker, (run.config for run in legible if planning.is_open(run.state) or run.state.plan is None))
     for name in dict.fromkeys(run.experiment.name for run in legible):
         together = [run for run in legible if run.experiment.name == name]
-        with _apart(*(run for run in together if run.state.plan is None)):
+        with apart(*(run for run in together if run.state.plan is None)):
             complete_opening(worker, together)
-
-
-@contextlib.contextmanager
-def _apart(*runs: Run) -> Iterator[None]:
-    """Take note of what goes wrong with these runs, so that it stops no others; wrong settings concern them all."""
-    try:
-        yield
-    except ConfigError:
-        raise
-    except PipelineError as error:
-        for run in runs:
-            run.failure = str(error)
 
 
 def _is_elsewhere(run: Run, *, mended: bool) -> bool:
     """Bring the run as far as it goes now; return whether another worker is at it."""
     is_here = True
-    with _apart(run):
+    with apart(run):
         is_here = not _is_unfinished(run) or advance(run, mended=mended)
         run.failure = run.failure if run.state.plan is None else None
     return not is_here

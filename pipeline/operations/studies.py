@@ -19,6 +19,7 @@ from pipeline.events import Asked, RunPlanned, Segment
 from pipeline.experiment import ExperimentFile, changes, expand, is_template_path, rates, read_experiment, template_name
 from pipeline.ids import Digest, digest
 from pipeline.operations.chaining import written_elsewhere
+from pipeline.operations.failures import apart
 from pipeline.operations.material import pairs_digest, store_pairs, store_samples
 from pipeline.operations.submitting import open_run
 from pipeline.operations.worker import Run, Worker, limits_of, limits_within, renderer
@@ -284,7 +285,8 @@ def freeze(worker: Worker, planned: Plan) -> Digest:
 def open_runs(worker: Worker, planned: Plan, *, experiment_digest: Digest, asked: Asked = "experiment") -> list[Run]:
     """Fix the slices of every run, and ask for all of them unless they are to be asked for one by one.
 
-    Where the experiment is asked for as a whole, the first commit alone makes sure that all of it gets opened.
+    Where the experiment is asked for as a whole, the first commit alone makes sure that all of it gets opened. A run
+    that something is wrong with keeps its `failure`, and the others are opened.
     """
     by_id = {run.run_id: run for run in worker.runs(planned.experiment.name)}
     for each in planned.runs:
@@ -293,7 +295,9 @@ def open_runs(worker: Worker, planned: Plan, *, experiment_digest: Digest, asked
     opened: list[Run] = []
     for each in planned.runs:
         run = by_id[each.config.run_id]
-        open_run(run, run_planned(planned.experiment, each, experiment_digest, asked=asked))
+        run.failure = None
+        with apart(run):
+            open_run(run, run_planned(planned.experiment, each, experiment_digest, asked=asked))
         if run.state.plan is not None and run.state.plan.run_digest != each.config.digest():
             check_growth(worker, planned.experiment)
         opened.append(run)

@@ -85,7 +85,7 @@ def test_status_tells_what_was_sent_from_what_was_not(
     monkeypatch: pytest.MonkeyPatch,
     experiment_file: Callable[..., Path],
 ) -> None:
-    simulator = simulate(latency_seconds=60, faults=parse_faults("create.401=1"))
+    simulator = simulate(latency_seconds=60, faults=parse_faults("create.401=2"))
     for name, value in environment(simulator).items():
         monkeypatch.setenv(name, value)
     file = experiment_file(judges=JUDGES)
