@@ -24,6 +24,7 @@ from pipeline.errors import ConfigError
 from pipeline.ids import BatchId, RunId
 from pipeline.operations import studies
 from pipeline.operations.cancelling import cancel as cancel_run
+from pipeline.operations.failures import apart
 from pipeline.operations.reporting import status
 from pipeline.operations.resuming import Standing, standing, submit_all
 from pipeline.operations.resuming import resume as resume_runs
@@ -73,13 +74,25 @@ def _tell_known(worker: Worker, planned: Plan) -> None:
     name = planned.experiment.name
     if name not in worker.experiment_names():
         return
-    there = {run.run_id for run in worker.runs(name)}
+    runs = worker.runs(name)
+    there = {run.run_id for run in runs}
     new = sum(run.config.requests for run in planned.runs if run.config.run_id not in there)
     say(f"{name} is in {worker.store.url} already; {new:,} of these requests are new")
     kept = sorted(there - {run.config.run_id for run in planned.runs})
     if kept:
         stay = counted(len(kept), "run stays", "runs stay")
         say(f"{stay} in the store although no longer named in this file: {', '.join(kept[:5])}")
+    for run in runs:
+        with apart(run):
+            run.refresh()
+    _tell_kept(planned, runs)
+
+
+def _tell_kept(planned: Plan, runs: list[Run]) -> None:
+    """Say which settings of the file hold for new runs only, where runs were opened with others."""
+    for key, (first, *others) in studies.kept_settings(planned, runs).items():
+        named = f"{first}{f' and {len(others)} more' if others else ''}"
+        say(f"`{key}` of this file holds for new runs only; it stays as it was for {named}")
 
 
 def _tell_left_out(planned: Plan) -> None:
@@ -213,6 +226,7 @@ def submitted(worker: Worker, file: str) -> list[Run]:
     studies.check_growth(worker, planned.experiment)
     ensure_proven(worker.store, worker.clock)
     runs = _opened(worker, planned)
+    _tell_kept(planned, runs)
     submit_all(runs)
     return runs
 

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from pipeline import pairing, planning, providers
 from pipeline.domain import Criterion, Direction, Experiment, RunConfig, Template
 from pipeline.errors import ConfigError, ConflictError
-from pipeline.events import Asked, RunPlanned, Segment
+from pipeline.events import Asked, Resubmitted, RunPlanned, Segment
 from pipeline.experiment import ExperimentFile, changes, expand, is_template_path, rates, read_experiment, template_name
-from pipeline.ids import Digest, digest
+from pipeline.ids import Digest, RunId, digest
 from pipeline.operations.chaining import written_elsewhere
 from pipeline.operations.failures import apart
 from pipeline.operations.material import pairs_digest, store_pairs, store_samples
@@ -298,10 +298,26 @@ def open_runs(worker: Worker, planned: Plan, *, experiment_digest: Digest, asked
         run.failure = None
         with apart(run):
             open_run(run, run_planned(planned.experiment, each, experiment_digest, asked=asked))
+            if not run.newest.is_led_like(planned.experiment):
+                run.record(Resubmitted(experiment_digest=experiment_digest))
         if run.state.plan is not None and run.state.plan.run_digest != each.config.digest():
             check_growth(worker, planned.experiment)
         opened.append(run)
     return opened
+
+
+def kept_settings(planned: Plan, runs: Iterable[Run]) -> dict[str, list[RunId]]:
+    """Return the keys of the file that say something else than these runs were opened with, and which keep theirs."""
+    wanted = {each.config.run_id: each for each in planned.runs}
+    kept: dict[str, list[RunId]] = {}
+    for run in runs:
+        fixed = run.state.plan
+        if fixed is not None and run.run_id in wanted:
+            if fixed.attempts != planned.experiment.attempts:
+                kept.setdefault("attempts", []).append(run.run_id)
+            if fixed.segments != wanted[run.run_id].segments:
+                kept.setdefault("batch", []).append(run.run_id)
+    return kept
 
 
 def run_planned(

@@ -102,6 +102,23 @@ def test_a_missing_key_of_one_provider_stops_all_of_them_before_anything_is_writ
     assert simulator.ledger.files == []
 
 
+def test_what_a_run_was_opened_with_is_kept_and_said(
+    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path]
+) -> None:
+    assert pairlog("submit", experiment_file(judges=LEVELS)).code == 0
+    same = pairlog("submit", experiment_file(judges=LEVELS))
+    other = experiment_file(judges=LEVELS, more="attempts: 5\nbatch: {max_requests: 4}")
+    kept = [
+        f"`{key}` of this file holds for new runs only; it stays as it was for {NONE} and 2 more"
+        for key in ("attempts", "batch")
+    ]
+    for command in ("plan", "submit"):
+        said = pairlog(command, other).err.splitlines()
+        assert [line for line in said if "new runs only" in line] == kept
+    assert "new runs only" not in same.err
+    assert len(simulator.ledger.batches) == 3
+
+
 class _Forbidding(LocalStore):
     """A store whose owner lets nobody write what is sent in one of the runs."""
 
