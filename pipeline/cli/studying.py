@@ -96,7 +96,9 @@ def _tell_kept(planned: Plan, runs: list[Run]) -> None:
 
 
 def _tell_left_out(planned: Plan) -> None:
-    """Say what is not judged: rows that repeat others, and of an earlier experiment what was refused or failed."""
+    """Say what is not judged: rows that are blank or repeat others, and what an earlier experiment did not write."""
+    if planned.samples.blank:
+        say(f"{counted(planned.samples.blank, 'blank row')} left out")
     if planned.samples.collapsed:
         say(f"{counted(planned.samples.collapsed, 'duplicate row')} left out")
     if planned.left_out:

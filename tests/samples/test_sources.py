@@ -356,6 +356,15 @@ def test_every_format_is_read_from_a_url(memory: fsspec.AbstractFileSystem) -> N
     assert found == [Samples.of(ONE, source="one").digest()] * 3
 
 
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+def test_blank_rows_of_a_spreadsheet_are_left_out_and_counted(tmp_path: Path, line_end: bytes) -> None:
+    lines = [b"id,text,note", b"a,x,1", b",,", b"b,y,2", b"", b',"",', b",", b",,,,"]
+    made = from_bytes("a.csv", line_end.join(lines) + line_end, tmp_path)
+    assert (made.ids(), made.blank) == (["a", "b"], 4)
+    whole = from_bytes("b.csv", line_end.join([lines[0], lines[1], lines[3]]), tmp_path)
+    assert made.digest() == whole.digest()
+
+
 def test_a_file_url_and_a_path_are_the_same(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"id,text\na,x\n")
     assert (
