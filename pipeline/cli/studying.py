@@ -35,7 +35,7 @@ from pipeline.operations.worker import Run, Worker
 from pipeline.pairing import Cohesion, cohesion
 from pipeline.state import NOT_SENT, UNSETTLED, BatchState
 from pipeline.storage.probe import ensure_proven
-from pipeline.wording import counted
+from pipeline.wording import and_more, counted
 
 
 @app.command()
@@ -90,9 +90,8 @@ def _tell_known(worker: Worker, planned: Plan) -> None:
 
 def _tell_kept(planned: Plan, runs: list[Run]) -> None:
     """Say which settings of the file hold for new runs only, where runs were opened with others."""
-    for key, (first, *others) in studies.kept_settings(planned, runs).items():
-        named = f"{first}{f' and {len(others)} more' if others else ''}"
-        say(f"`{key}` of this file holds for new runs only; it stays as it was for {named}")
+    for key, keeping in studies.kept_settings(planned, runs).items():
+        say(f"`{key}` of this file holds for new runs only; it stays as it was for {and_more(keeping)}")
 
 
 def _tell_left_out(planned: Plan) -> None:
@@ -205,8 +204,8 @@ def _tell_unsent(runs: list[Run]) -> bool:
     reasons: dict[str, dict[RunId, None]] = {}
     for why, run in (*((run.failure or "", run) for run in failed), *((_why(batch), run) for run, batch in batches)):
         reasons.setdefault(why, {})[run.run_id] = None
-    for why, (first, *others) in reasons.items():
-        complain(f"{first}{f' and {len(others)} more' if others else ''}: {why}", title="not sent")
+    for why, together in reasons.items():
+        complain(f"{and_more(list(together))}: {why}", title="not sent")
     left = [counted(len(batches), "batch is", "batches are") + " not at the provider yet"] if batches else []
     left += [counted(len(failed), "run") + " could not be worked on"] if failed else []
     if left:

@@ -10,7 +10,7 @@ import msgspec
 
 from pipeline import planning
 from pipeline.domain import Counts
-from pipeline.errors import ConfigError, LeaseLostError
+from pipeline.errors import ConfigError, CorruptObjectError, LeaseLostError
 from pipeline.operations.cleaning import clean_due, is_to_clean
 from pipeline.operations.collecting import collect_due, poll_due
 from pipeline.operations.continuing import continue_due, is_to_continue
@@ -22,7 +22,7 @@ from pipeline.operations.settling import settle_due
 from pipeline.operations.studies import check_keys, complete_opening
 from pipeline.operations.submitting import complete_plan, submit_due
 from pipeline.operations.worker import Run, Worker
-from pipeline.wording import counted
+from pipeline.wording import and_more, counted
 
 _LOOKS_A_LEASE = 6
 _SHORTEST_REST = 0.1
@@ -63,13 +63,22 @@ def _work(run: Run, *, mended: bool) -> None:
         publish_due(run)
         continue_due(run)
         return
-    settle_due(run)
-    submit_due(run, mended=mended)
-    poll_due(run)
-    collect_due(run)
-    if publish_due(run) + continue_due(run):
+    try:
+        settle_due(run)
+        submit_due(run, mended=mended)
+    except CorruptObjectError:
+        _fetch(run)  # who may not send must not lose what came back
+        raise
+    if _fetch(run):
         submit_due(run)
     clean_due(run)
+
+
+def _fetch(run: Run) -> int:
+    """Fetch and publish what came back; return how many batches that were, and slices that are gone on with."""
+    poll_due(run)
+    collect_due(run)
+    return publish_due(run) + continue_due(run)
 
 
 def submit(run: Run, *, mended: bool = False, only: Container[int] | None = None) -> int:
@@ -181,10 +190,16 @@ def _waits(run: Run) -> list[str]:
     named: dict[str, list[str]] = {}
     for batch in planning.waits_for_a_person(run.state):
         named.setdefault((batch.note or "").removeprefix(NOT_SENT_PREFIX), []).append(batch.batch_id)
-    return [
-        f"{run.run_id} {first}{f' and {len(others)} more' if others else ''}: {note}"
-        for note, (first, *others) in named.items()
-    ]
+    return [f"{run.run_id} {and_more(batches)}: {note}" for note, batches in named.items()]
+
+
+def _troubles(runs: list[Run]) -> list[str]:
+    """Return what keeps runs from going on; those that have the same trouble are named together."""
+    named: dict[str, list[str]] = {}
+    for run in runs:
+        if run.trouble:
+            named.setdefault(run.trouble, []).append(run.run_id)
+    return [f"{and_more(together)}: {trouble}" for trouble, together in named.items()]
 
 
 def standing(runs: list[Run]) -> Standing:
@@ -193,7 +208,7 @@ def standing(runs: list[Run]) -> Standing:
     counts = sum((state.counts for state in states), Counts())
     unopened = sum(run.config.requests for run in runs if run.state.plan is None and not run.failure)
     reasons = [reason for run in runs for reason in _waits(run)]
-    reasons += [f"{run.run_id}: {run.trouble}" for run in runs if run.trouble]
+    reasons += _troubles(runs)
     unasked = sum(len(planning.unasked(state)) for state in states)
     if unasked or unopened:
         never = counted(unopened, "request")
