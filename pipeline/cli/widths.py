@@ -33,8 +33,8 @@ def fitted(lines: Sequence[Sequence[str]], *, right: int, room: int) -> list[lis
 
 def _narrowest(column: Sequence[str], *, is_number: bool) -> int:
     heading, *cells = column
-    numbers = map(cell_len, cells) if is_number else (_longest_piece(cell) for cell in cells)
-    return max(_longest_piece(heading), *numbers)
+    widest = cell_len if is_number else _longest_piece
+    return max([_longest_piece(heading), *(widest(cell) for cell in cells)])
 
 
 def _longest_piece(text: str) -> int:

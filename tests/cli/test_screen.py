@@ -122,6 +122,10 @@ def test_a_name_is_broken_only_where_it_helps(room: int, names: list[str]) -> No
     assert [line[0] for line in fitted(lines, right=1, room=room)[1:]] == names
 
 
+def test_a_table_without_lines_has_its_headings() -> None:
+    assert fitted([["a-long/name", "n"]], right=1, room=14) == [["a-\nlong/\nname", "n"]]
+
+
 def test_headings_over_numbers_give_way_before_names() -> None:
     lines = [["name", "a-long/name"], ["a-long/name", "-1.5"]]
     assert fitted(lines, right=1, room=23) == [["name", "a-\nlong/\nname"], ["a-long/name", "-1.5"]]
