@@ -209,7 +209,8 @@ def _tell_unsent(runs: list[Run]) -> bool:
     left = [counted(len(batches), "batch is", "batches are") + " not at the provider yet"] if batches else []
     left += [counted(len(failed), "run") + " could not be worked on"] if failed else []
     if left:
-        complain(f"{' and '.join(left)}; `pairlog resume` goes on", title="left")
+        mended = "mend that, and " if failed else ""
+        complain(f"{' and '.join(left)}; {mended}`pairlog resume` goes on", title="left")
     return bool(left)
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.clock import SystemClock
-from pipeline.errors import ConfigError
+from pipeline.errors import ConfigError, PipelineError, StoreError
+from pipeline.ids import ExperimentName
+from pipeline.operations.catalogue import take_in
 from pipeline.operations.resuming import submit_all
 from pipeline.operations.studies import freeze, open_runs, plan
 from pipeline.operations.worker import Worker
@@ -119,22 +121,40 @@ def test_what_a_run_was_opened_with_is_kept_and_said(
     assert len(simulator.ledger.batches) == 3
 
 
-class _Forbidding(LocalStore):
-    """A store whose owner lets nobody write what is sent in one of the runs."""
+class _Failing(LocalStore):
+    """A store that does not take objects whose names begin so."""
+
+    def __init__(self, root: Path, beginning: str, error: PipelineError) -> None:
+        super().__init__(root)
+        self._beginning = beginning
+        self._error = error
 
     def put_stream(self, key: str, chunks: Iterable[bytes]) -> None:
-        if key.startswith(f"requests/{LOW}/"):
-            raise ConfigError(f"{key}: access is denied")
+        if key.startswith(self._beginning):
+            raise self._error
         super().put_stream(key, chunks)
 
 
 def test_settings_that_turn_out_to_be_wrong_after_something_was_sent_stop_no_other_run(
     simulator: Simulator, experiment_file: Callable[..., Path], tmp_path: Path
 ) -> None:
-    store = _Forbidding(tmp_path / "store")
+    store = _Failing(tmp_path / "store", f"requests/{LOW}/", ConfigError("access is denied"))
     with Worker(store, clock=SystemClock(), settings=Settings(environment(simulator))) as worker:
         planned = plan(str(experiment_file(judges=LEVELS)))
         runs = open_runs(worker, planned, experiment_digest=freeze(worker, planned))
         submit_all(runs)
-    assert [run.failure is None for run in runs] == [True, False, True]
+    assert [run.failure for run in runs] == [None, "access is denied", None]
     assert len(simulator.ledger.batches) == 2
+
+
+def test_an_experiment_is_not_taken_in_for_dagster_if_one_of_its_runs_cannot_be_opened(
+    simulator: Simulator, experiment_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    store = _Failing(tmp_path / "store", f"log/{LOW}/", StoreError("the disk is full"))
+    settings = Settings(environment(simulator, PAIRLOG_EXPERIMENTS=str(experiment_file(judges=LEVELS).parent)))
+    with (
+        Worker(store, clock=SystemClock(), settings=settings) as worker,
+        pytest.raises(StoreError, match=f"^{LOW}: the disk is full$"),
+    ):
+        take_in(worker, ExperimentName("essays"))
+    assert worker.run(HIGH).refresh().plan is not None
