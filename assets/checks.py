@@ -102,7 +102,7 @@ def _seen(run: Run, each: Slice) -> _Seen:
     schema = task_named(run.config.task).SCHEMA
     return _Seen(
         slice=each,
-        checks=run.experiment.checks,
+        checks=run.newest.checks,
         statuses={row["values"]: row["counts"] for row in counted},
         distinct=len(rows.column("request_id").unique()),
         is_typed=all(found == schema for found in slicing.schemas_of(run, each)),
@@ -156,7 +156,8 @@ def position_bias(context: dg.AssetCheckExecutionContext, workers: Workers) -> d
     """Of the pairs judged in both orders, few enough were decided by the place alone (`checks.position_bias`)."""
     with workers.worker(context.log) as worker:
         names = _compared(context, worker)
-        checks = [experiment.checks for name in names for _, experiment in worker.experiments(name)]
+        runs = [run for name in names for run in worker.runs(name) if run.refresh().plan]
+        checks = [run.newest.checks for run in runs]
         found = [answers.answers_of(worker, name, RankingOptions()).found for name in names]
     most = min((each.position_bias for each in checks), default=1.0)
     judges = [judge for each in found for judge in each.judges]

@@ -256,3 +256,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     rates: tuple[Rate, ...] = ()
     schema: int = 1
     checks: Checks = Checks()
+
+    def is_led_like(self, other: "Experiment") -> bool:
+        """Say whether another version has the same settings that shape no request and may change at any time."""
+        return (self.rates, self.checks) == (other.rates, other.checks)

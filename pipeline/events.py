@@ -79,6 +79,12 @@ class RunPlanned(Event, frozen=True, kw_only=True, gc=False, tag="run-planned"):
     asked: Asked = "experiment"
 
 
+class Resubmitted(Event, frozen=True, kw_only=True, gc=False, tag="resubmitted"):
+    """A version of the experiment was submitted that names the run and has other settings that shape no request."""
+
+    experiment_digest: Digest
+
+
 class BatchPlanned(Event, frozen=True, kw_only=True, gc=False, tag="batch-planned"):
     """A slice, or what got no answer in the batch `after`, is to be sent.
 
@@ -250,6 +256,7 @@ class RemoteCleaned(Event, frozen=True, kw_only=True, gc=False, tag="remote-clea
 
 AnyEvent = (
     RunPlanned
+    | Resubmitted
     | TurnPlanned
     | BatchPlanned
     | InputStored

@@ -21,6 +21,7 @@ from pipeline.events import (
     OutputsStored,
     Refused,
     RemoteCleaned,
+    Resubmitted,
     RowsPublished,
     RunPlanned,
     StatusChanged,
@@ -40,6 +41,7 @@ def fold(state: RunState, commits: Iterable[Commit]) -> RunState:
     """
     batches = dict(state.batches)
     plan, turns, number, epoch, stale = state.plan, state.turns, state.commits, state.epoch, state.stale
+    version = state.version
     for commit in commits:
         number += 1
         is_stale = commit.epoch < epoch
@@ -54,6 +56,9 @@ def fold(state: RunState, commits: Iterable[Commit]) -> RunState:
                     batches[batch.batch_id] = rule(batch, event, commit)
             elif isinstance(event, RunPlanned):
                 plan = _asked_for(plan, event)
+                version = version or event.experiment_digest
+            elif isinstance(event, Resubmitted):
+                version = event.experiment_digest
             elif is_stale:
                 continue
             elif isinstance(event, BatchPlanned):
@@ -62,7 +67,9 @@ def fold(state: RunState, commits: Iterable[Commit]) -> RunState:
                 _cancel(batches, event)
             elif isinstance(event, TurnPlanned) and event.after not in (turn.after for turn in turns):
                 turns = (*turns, event)
-    return replace(state, batches=batches, plan=plan, turns=turns, commits=number, epoch=epoch, stale=stale)
+    return replace(
+        state, batches=batches, plan=plan, version=version, turns=turns, commits=number, epoch=epoch, stale=stale
+    )
 
 
 def _asked_for(plan: RunPlanned | None, event: RunPlanned) -> RunPlanned:

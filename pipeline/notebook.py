@@ -111,7 +111,7 @@ class Study:
         """Return what tells whether the judges can be trusted, one row a measure."""
         self._check_pairs()
         found = answers.answers_of(self._reader, self.name, RankingOptions())
-        return diagnostics_table(found.found, panel=found.panel, experiment=self.name)
+        return diagnostics_table(found.found, panel=found.panel, experiment=self.name, basis=found.basis)
 
     def report(self, **options: Unpack[Options]) -> "Page":
         """Return the page of `pairlog report`; the options are those of `ranking`, without `per`."""

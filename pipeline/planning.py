@@ -80,6 +80,11 @@ def _pauses(batch: BatchState) -> bool:
     return batch.phase == "refused" and batch.fault != "content"
 
 
+def is_to_slow_down(state: RunState) -> bool:
+    """Say whether the provider refused a batch for the time being, which holds for other runs as well."""
+    return any(batch.phase == "refused" and batch.fault == "rate" for batch in state.batches.values())
+
+
 def may_be_published(batch: BatchState) -> bool:
     """Say whether all that will ever come back for the batch is there."""
     return batch.phase in {"stored", "cancelled"} or (batch.phase == "refused" and batch.fault == "content")

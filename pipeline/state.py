@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from pipeline.domain import Counts
 from pipeline.events import End, Fault, InputStored, LineFault, Part, RowsPublished, RunPlanned, Segment, TurnPlanned
-from pipeline.ids import BatchId, RunId
+from pipeline.ids import BatchId, Digest, RunId
 
 Phase = Literal[
     "planned", "prepared", "submitting", "uncertain", "submitted", "running", "ended", "stored", "published",
@@ -84,10 +84,14 @@ class BatchState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known about one run after its commits so far."""
+    """What is known about one run after its commits so far.
+
+    `version` is the frozen version of the experiment whose settings the run follows where they shape no request.
+    """
 
     run_id: RunId
     plan: RunPlanned | None = None
+    version: Digest | None = None
     turns: tuple[TurnPlanned, ...] = ()
     batches: dict[BatchId, BatchState] = {}
     commits: int = 0

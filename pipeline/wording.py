@@ -1,6 +1,6 @@
 """Numbers and names in the sentences people read."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 
 _LONGEST = 100  # nobody's name; comparing takes the square of it
@@ -11,6 +11,12 @@ def counted(number: int, one: str, many: str | None = None) -> str:
     """Return the number before its noun: "1 batch", "2,000 batches"; `many` where the plural is not built plainly."""
     plural = many or (f"{one}es" if one.endswith(("s", "x", "ch", "sh")) else f"{one}s")
     return f"{number:,} {one if number == 1 else plural}"
+
+
+def and_more(names: Sequence[str]) -> str:
+    """Return the first of the names and how many others there are: "a", "a and 2 more"."""
+    first, *others = names
+    return f"{first} and {len(others):,} more" if others else first
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

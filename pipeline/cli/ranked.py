@@ -18,6 +18,7 @@ from pipeline.operations.absences import absent_in
 from pipeline.operations.answers import Answers, Ranked
 from pipeline.operations.files import ending, write_bytes, write_table
 from pipeline.ranking import (
+    Basis,
     Ranking,
     RankingOptions,
     Unrankable,
@@ -149,6 +150,7 @@ def _of_file(question: Question) -> Answers:
     table = _imported(Path(str(question.source)))
     return Answers(
         rows=table,
+        basis=Basis(rows=len(table)),
         ranking=rank(table, question.options),
         found=diagnose(table, by=question.options.by, seed=question.options.seed),
         parts=breakdowns(table, question.options),

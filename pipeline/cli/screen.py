@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 from rich.text import Text
 
+from pipeline.cli.widths import fitted
 from pipeline.domain import STATUSES
 from pipeline.ids import RunId
 from pipeline.operations.reporting import ExperimentStatus, RunStatus
@@ -196,10 +197,12 @@ def rows(
 ) -> None:
     """Print a plain table; columns from number `right` on are numbers, and a line stands above the rows in `edges`."""
     table = Table(title=title, title_justify="left", title_style="bold")
-    for number, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if number >= right else "left", overflow="fold")
-    for place, line in enumerate(lines):
+    whole = [[safe(cell) for cell in line] for line in (headings, *lines)]
+    first, *others = fitted(whole, right=right, room=people.width)
+    for number, heading in enumerate(first):
+        table.add_column(Text(heading), justify="right" if number >= right else "left", overflow="fold")
+    for place, line in enumerate(others):
         if place in edges:
             table.add_section()
-        table.add_row(*(Text(safe(cell)) for cell in line))
+        table.add_row(*map(Text, line))
     people.print(table)

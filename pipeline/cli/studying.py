@@ -21,20 +21,21 @@ from pipeline.cli.app import (
 )
 from pipeline.cli.screen import complain, print_json, progress_of, say, show_runs, show_status
 from pipeline.errors import ConfigError
-from pipeline.ids import BatchId
+from pipeline.ids import BatchId, RunId
 from pipeline.operations import studies
 from pipeline.operations.cancelling import cancel as cancel_run
+from pipeline.operations.failures import apart
 from pipeline.operations.reporting import status
-from pipeline.operations.resuming import Standing, standing
+from pipeline.operations.resuming import Standing, standing, submit_all
 from pipeline.operations.resuming import resume as resume_runs
-from pipeline.operations.resuming import submit as submit_run
+from pipeline.operations.sending import NOT_SENT_PREFIX
 from pipeline.operations.settling import adopt_by_hand, void_by_hand
 from pipeline.operations.studies import Plan, check_keys, complete_opening, freeze, open_runs
 from pipeline.operations.worker import Run, Worker
 from pipeline.pairing import Cohesion, cohesion
 from pipeline.state import NOT_SENT, UNSETTLED, BatchState
 from pipeline.storage.probe import ensure_proven
-from pipeline.wording import counted
+from pipeline.wording import and_more, counted
 
 
 @app.command()
@@ -73,17 +74,30 @@ def _tell_known(worker: Worker, planned: Plan) -> None:
     name = planned.experiment.name
     if name not in worker.experiment_names():
         return
-    there = {run.run_id for run in worker.runs(name)}
+    runs = worker.runs(name)
+    there = {run.run_id for run in runs}
     new = sum(run.config.requests for run in planned.runs if run.config.run_id not in there)
     say(f"{name} is in {worker.store.url} already; {new:,} of these requests are new")
     kept = sorted(there - {run.config.run_id for run in planned.runs})
     if kept:
         stay = counted(len(kept), "run stays", "runs stay")
         say(f"{stay} in the store although no longer named in this file: {', '.join(kept[:5])}")
+    for run in runs:
+        with apart(run):
+            run.refresh()
+    _tell_kept(planned, runs)
+
+
+def _tell_kept(planned: Plan, runs: list[Run]) -> None:
+    """Say which settings of the file hold for new runs only, where runs were opened with others."""
+    for key, keeping in studies.kept_settings(planned, runs).items():
+        say(f"`{key}` of this file holds for new runs only; it stays as it was for {and_more(keeping)}")
 
 
 def _tell_left_out(planned: Plan) -> None:
-    """Say what is not judged: rows that repeat others, and of an earlier experiment what was refused or failed."""
+    """Say what is not judged: rows that are blank or repeat others, and what an earlier experiment did not write."""
+    if planned.samples.blank:
+        say(f"{counted(planned.samples.blank, 'blank row')} left out")
     if planned.samples.collapsed:
         say(f"{counted(planned.samples.collapsed, 'duplicate row')} left out")
     if planned.left_out:
@@ -160,11 +174,7 @@ def submit(file: FileArgument, store: StoreOption = None) -> int:
     if_interrupted(_NOTHING_YET)
     worker = worker_on(store)
     runs = submitted(worker, file)
-    batches = [batch for run in runs if not run.is_live for batch in run.state.batches.values()]
-    unsent = [batch for batch in batches if batch.phase in _UNSENT]
-    if unsent:
-        waiting = counted(len(unsent), "batch is", "batches are")
-        complain(f"{waiting} not at the provider yet: {_why(unsent)}; `pairlog resume` goes on")
+    if _tell_unsent(runs):
         return 1
     if not any(planning.is_open(run.state) for run in runs):
         say("nothing was sent: every request of this experiment has ended already")
@@ -181,8 +191,32 @@ _UNSENT = NOT_SENT | UNSETTLED
 _NOTHING_YET = "interrupted; nothing was planned or sent yet; run it again"
 
 
-def _why(batches: list[BatchState]) -> str:
-    return next((batch.note for batch in batches if batch.note), "see `pairlog status`")
+def _tell_unsent(runs: list[Run]) -> bool:
+    """Say what is not at its provider and why, runs with one reason together; return whether there is any."""
+    failed = [run for run in runs if run.failure]
+    batches = [
+        (run, batch)
+        for run in runs
+        if not run.is_live
+        for batch in run.state.batches.values()
+        if batch.phase in _UNSENT
+    ]
+    reasons: dict[str, dict[RunId, None]] = {}
+    for why, run in (*((run.failure or "", run) for run in failed), *((_why(batch), run) for run, batch in batches)):
+        reasons.setdefault(why, {})[run.run_id] = None
+    for why, together in reasons.items():
+        complain(f"{and_more(list(together))}: {why}", title="not sent")
+    left = [counted(len(batches), "batch is", "batches are") + " not at the provider yet"] if batches else []
+    left += [counted(len(failed), "run") + " could not be worked on"] if failed else []
+    if left:
+        mended = "mend that, and " if failed else ""
+        complain(f"{' and '.join(left)}; {mended}`pairlog resume` goes on", title="left")
+    return bool(left)
+
+
+def _why(batch: BatchState) -> str:
+    """Return why a batch is not at its provider; one that was not tried waits for those before it."""
+    return (batch.note or "waits until the provider takes more").removeprefix(NOT_SENT_PREFIX)
 
 
 def submitted(worker: Worker, file: str) -> list[Run]:
@@ -194,12 +228,8 @@ def submitted(worker: Worker, file: str) -> list[Run]:
     studies.check_growth(worker, planned.experiment)
     ensure_proven(worker.store, worker.clock)
     runs = _opened(worker, planned)
-    unreachable: set[str] = set()
-    for run in runs:
-        if run.config.judge.provider not in unreachable:
-            submit_run(run, mended=True)
-        if any(batch.fault in {"account", "rate"} for batch in run.state.batches.values()):
-            unreachable.add(run.config.judge.provider)
+    _tell_kept(planned, runs)
+    submit_all(runs)
     return runs
 
 

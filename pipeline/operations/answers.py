@@ -10,12 +10,14 @@ import pyarrow.compute as pc
 
 from pipeline.domain import Counts
 from pipeline.errors import ConfigError, ConflictError
-from pipeline.ids import Digest, ExperimentName, digest, digest_of
+from pipeline.events import RowsPublished
+from pipeline.ids import Digest, ExperimentName, RunId, digest, digest_of
 from pipeline.operations.absences import absent_in
 from pipeline.operations.material import load_samples
 from pipeline.operations.results import table_of, task_of
 from pipeline.operations.worker import Worker
 from pipeline.ranking import (
+    Basis,
     Diagnostics,
     Panel,
     Part,
@@ -42,6 +44,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What an experiment says: the ranking, its parts, whether the judges can be trusted, and what was asked for."""
 
     rows: pa.Table
+    basis: Basis
     ranking: Ranking | Unrankable
     found: Diagnostics
     parts: tuple[Part, ...]
@@ -113,6 +116,7 @@ def answers_of(
     lengths = samples.lengths if length else None
     return Answers(
         rows=rows,
+        basis=_last_seen(worker, name, *beside),
         ranking=rank(rows, options, lengths=lengths, everyone=samples.everyone(options.by)),
         found=diagnose(rows, by=options.by, lengths=samples.lengths, seed=options.seed),
         parts=breakdowns(rows, options),
@@ -137,7 +141,7 @@ def ranked(
     counts = sum((count for each in names for count in conservation(worker, each).values()), Counts())
     if per is None or any(task_of(worker, each).SUBJECT != "pair" for each in names):
         whole = ranking_of(worker, name, options, length=length, beside=beside)
-        table = rankings_table(whole, experiment=title)
+        table = rankings_table(whole, experiment=title, basis=_last_seen(worker, *names))
         return Ranked(title=title, whole=whole, parts=(), table=table, counts=counts)
     found = answers_of(worker, name, options, length=length, beside=beside)
     return ranked_per(found, per, title=title, counts=counts)
@@ -149,7 +153,7 @@ def ranked_per(found: Answers, per: str | None, *, title: str, counts: Counts) -
     together = found.panel if per == "panel" else None
     if per is not None and not parts and together is None:
         raise ConfigError(f"no ranking per {per}: there is only one {'judge' if per == 'panel' else per} in {title}")
-    table = rankings_table(found.ranking, parts, panel=together, experiment=title)
+    table = rankings_table(found.ranking, parts, panel=together, experiment=title, basis=found.basis)
     return Ranked(title=title, whole=found.ranking, parts=parts, table=table, counts=counts)
 
 
@@ -179,16 +183,15 @@ class StoredAnswers(msgspec.Struct, frozen=True, kw_only=True):
 
 def store_answers(worker: Worker, name: ExperimentName, answers: Answers) -> StoredAnswers:
     """Put ranking, diagnostics and report into the store, named after the rows behind them; return their keys."""
-    named = rows_digest(worker, name)
+    basis, named = answers.basis, answers.basis.rows_digest
+    assert named is not None, "the rows of a store have a name"
     stored = StoredAnswers(
         ranking=keys.ranking(name, named), diagnostics=keys.diagnostics(name, named), report=keys.report(name, named)
     )
-    put_once(
-        worker,
-        stored.ranking,
-        lambda: _in_its_folder(rankings_table(answers.ranking, answers.parts, panel=answers.panel)),
-    )
-    put_once(worker, stored.diagnostics, lambda: _in_its_folder(diagnostics_table(answers.found, panel=answers.panel)))
+    ranking = rankings_table(answers.ranking, answers.parts, panel=answers.panel, basis=basis)
+    diagnostics = diagnostics_table(answers.found, panel=answers.panel, basis=basis)
+    put_once(worker, stored.ranking, lambda: _in_its_folder(ranking))
+    put_once(worker, stored.diagnostics, lambda: _in_its_folder(diagnostics))
     put_once(worker, stored.report, lambda: report(worker, name, answers).encode())
     return stored
 
@@ -263,13 +266,29 @@ def conservation(worker: Worker, name: ExperimentName) -> dict[str, Counts]:
 
 def rows_digest(worker: Worker, name: ExperimentName) -> Digest:
     """Return the name of the rows as they are now."""
-    published = [
-        (run.run_id, batch.batch_id, batch.rows.digest)
+    for run in worker.runs(name):
+        run.refresh()
+    return _name_of(_published(worker, name))
+
+
+def _last_seen(worker: Worker, *names: ExperimentName) -> Basis:
+    """Return what was there of the rows when they were last read: others may have been published meanwhile."""
+    published = _published(worker, *names)
+    return Basis(rows=sum(rows.counts.ended for _, rows in published), rows_digest=_name_of(published))
+
+
+def _published(worker: Worker, *names: ExperimentName) -> list[tuple[RunId, RowsPublished]]:
+    return [
+        (run.run_id, batch.rows)
+        for name in names
         for run in worker.runs(name)
-        for batch in run.refresh().batches.values()
+        for batch in run.state.batches.values()
         if batch.rows is not None
     ]
-    return digest_of(published)
+
+
+def _name_of(published: list[tuple[RunId, RowsPublished]]) -> Digest:
+    return digest_of([(run_id, rows.batch_id, rows.digest) for run_id, rows in published])
 
 
 def provenance(worker: Worker, name: ExperimentName) -> dict[str, str]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from pipeline.errors import ConfigError
+from pipeline.errors import ConfigError, StoreError
 from pipeline.experiment import read_experiment
 from pipeline.ids import ExperimentName
 from pipeline.operations.studies import Plan, check_growth, freeze, open_runs, plan
@@ -66,7 +66,9 @@ def take_in(worker: Worker, name: ExperimentName) -> Plan | None:
     if planned is None:
         return None
     check_growth(worker, planned.experiment)
-    open_runs(worker, planned, experiment_digest=freeze(worker, planned), asked="segments")
+    opened = open_runs(worker, planned, experiment_digest=freeze(worker, planned), asked="segments")
+    if failed := [f"{run.run_id}: {run.failure}" for run in opened if run.failure]:
+        raise StoreError("; ".join(failed))
     return planned
 
 

@@ -73,7 +73,7 @@ def _call(run: Run, batch: BatchState) -> bool:
     if batch.phase not in AT_PROVIDER or batch.input is None:
         return False
     judge = run.config.judge
-    rate = {(each.provider, each.model): each.requests_per_second for each in run.experiment.rates}
+    rate = {(each.provider, each.model): each.requests_per_second for each in run.newest.rates}
     client = LiveClient(
         run.module.live_call(run.worker.settings, judge),
         rate=rate.get((judge.provider, judge.model), _DEFAULT_RATE),

@@ -4,11 +4,14 @@ from collections.abc import Container
 from datetime import timedelta
 
 import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from pipeline import planning
 from pipeline.domain import STATUSES, Counts
 from pipeline.errors import ConflictError
 from pipeline.events import AnyEvent, BatchPlanned, CancelAsked, RowsPublished, Uncertain
+from pipeline.ids import Digest, digest
 from pipeline.operations.late import may_turn_up
 from pipeline.operations.outputs import Reading
 from pipeline.operations.recording import Gathered
@@ -61,11 +64,7 @@ def _publication(run: Run, batch: BatchState) -> _Publication | None:
     if reading.is_anothers():
         _disown(run, batch)
         return None
-    key = keys.rows(task_named(run.config.task).TABLE, run.experiment.name, run.run_id, batch.batch_id)
-    store = run.worker.store
-    if not planning.may_be_revived(batch) and not store.exists(key):
-        _write(run, batch, key, reading)
-    rows = _published(run, batch, key, reading) if store.exists(key) else _nothing_published(batch, reading)
+    rows = _rows(run, batch, reading)
     if not rows.again:
         return _Publication(phase=batch.phase, rows=rows, following=())
     if not batch.cancel_asked:
@@ -103,28 +102,41 @@ def _pause(run: Run, unpaid: str | None) -> planning.Pause | None:
     return planning.Pause(until=until, reason=f"every request without an answer failed for the account: {unpaid}")
 
 
-def _write(run: Run, batch: BatchState, key: str, reading: Reading) -> None:
-    """Store the rows, if there are any and nobody stored them first."""
-    body = reading.table()
-    if reading.written:
-        try:
-            run.worker.store.put_new(key, body)
-        except ConflictError:
-            run.notify(batch, "was published by another worker")
+def _rows(run: Run, batch: BatchState, reading: Reading) -> RowsPublished:
+    """Store the rows, if there are any and nobody stored them first; return the event for those that can be read."""
+    key = keys.rows(task_named(run.config.task).TABLE, run.experiment.name, run.run_id, batch.batch_id)
+    store = run.worker.store
+    if store.exists(key):
+        return _found(run, batch, key, reading)
+    body = b"" if planning.may_be_revived(batch) else reading.table()
+    if not body or not reading.written:
+        return _nothing_published(batch, reading)
+    try:
+        store.put_new(key, body)
+    except ConflictError:
+        run.notify(batch, "was published by another worker")
+        return _found(run, batch, key, reading)
+    return _published(batch, reading, key=key, content=digest(body), rows=pq.ParquetFile(pa.BufferReader(body)))
 
 
-def _published(run: Run, batch: BatchState, key: str, reading: Reading) -> RowsPublished:
-    """Return the event for the rows that can be read now, whoever wrote them."""
-    with opened(run.worker.store, key) as file:
-        counted = file.read(columns=["status"]).column("status").value_counts()
-    found = dict(zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True))
+def _found(run: Run, batch: BatchState, key: str, reading: Reading) -> RowsPublished:
+    """Return the event for rows that were there, whoever wrote them."""
     with run.worker.store.open(key) as body:
         stored = Measured(iter(lambda: body.read(_BLOCK), b"")).drained()
+    with opened(run.worker.store, key) as rows:
+        return _published(batch, reading, key=key, content=stored.digest(), rows=rows)
+
+
+def _published(
+    batch: BatchState, reading: Reading, *, key: str, content: Digest, rows: pq.ParquetFile
+) -> RowsPublished:
+    counted = rows.read(columns=["status"]).column("status").value_counts()
+    found = dict(zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True))
     ended = sum(found.values())
     return RowsPublished(
         batch_id=batch.batch_id,
         key=key,
-        digest=stored.digest(),
+        digest=content,
         counts=Counts(planned=ended, **{status: found.get(status, 0) for status in STATUSES}),
         again=batch.requests - ended,
         damaged=reading.damaged,

@@ -4,16 +4,17 @@ Any number of workers may do this on one store: they meet in the log, where only
 """
 
 import contextlib
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container
 
 import msgspec
 
 from pipeline import planning
 from pipeline.domain import Counts
-from pipeline.errors import ConfigError, LeaseLostError, PipelineError
+from pipeline.errors import ConfigError, CorruptObjectError, LeaseLostError
 from pipeline.operations.cleaning import clean_due, is_to_clean
 from pipeline.operations.collecting import collect_due, poll_due
 from pipeline.operations.continuing import continue_due, is_to_continue
+from pipeline.operations.failures import apart
 from pipeline.operations.living import call_due
 from pipeline.operations.publishing import publish_due
 from pipeline.operations.sending import NOT_SENT_PREFIX
@@ -21,7 +22,7 @@ from pipeline.operations.settling import settle_due
 from pipeline.operations.studies import check_keys, complete_opening
 from pipeline.operations.submitting import complete_plan, submit_due
 from pipeline.operations.worker import Run, Worker
-from pipeline.wording import counted
+from pipeline.wording import and_more, counted
 
 _LOOKS_A_LEASE = 6
 _SHORTEST_REST = 0.1
@@ -62,13 +63,22 @@ def _work(run: Run, *, mended: bool) -> None:
         publish_due(run)
         continue_due(run)
         return
-    settle_due(run)
-    submit_due(run, mended=mended)
-    poll_due(run)
-    collect_due(run)
-    if publish_due(run) + continue_due(run):
+    try:
+        settle_due(run)
+        submit_due(run, mended=mended)
+    except CorruptObjectError:
+        _fetch(run)  # who may not send must not lose what came back
+        raise
+    if _fetch(run):
         submit_due(run)
     clean_due(run)
+
+
+def _fetch(run: Run) -> int:
+    """Fetch and publish what came back; return how many batches that were, and slices that are gone on with."""
+    poll_due(run)
+    collect_due(run)
+    return publish_due(run) + continue_due(run)
 
 
 def submit(run: Run, *, mended: bool = False, only: Container[int] | None = None) -> int:
@@ -81,6 +91,25 @@ def submit(run: Run, *, mended: bool = False, only: Container[int] | None = None
     with contextlib.suppress(LeaseLostError), run.lease() as mine:
         return submit_due(run, mended=mended, only=only) if mine else 0
     return 0
+
+
+def submit_all(runs: list[Run]) -> None:
+    """Send what is due of every run; one that something is wrong with keeps its `failure`, and the others go on.
+
+    Who asked for patience gets no batch of a further run. An account's fault may be one of a single model: the other
+    runs find out for themselves. Settings that turn out to be wrong now concern the run: others may have been sent.
+    """
+    busy: set[str] = set()
+    for run in runs:
+        provider = run.config.judge.provider
+        if run.failure is None and provider not in busy:
+            try:
+                with apart(run):
+                    submit(run, mended=True)
+            except ConfigError as error:
+                run.failure = str(error)
+        if planning.is_to_slow_down(run.state):
+            busy.add(provider)
 
 
 def resume(
@@ -111,32 +140,20 @@ def _open(worker: Worker, runs: list[Run]) -> None:
     """Read every log, make sure of the keys, and open what an interrupted submit left out."""
     for run in runs:
         run.failure = None
-        with _apart(run):
+        with apart(run):
             run.refresh()
     legible = [run for run in runs if run.failure is None]
     check_keys(worker, (run.config for run in legible if planning.is_open(run.state) or run.state.plan is None))
     for name in dict.fromkeys(run.experiment.name for run in legible):
         together = [run for run in legible if run.experiment.name == name]
-        with _apart(*(run for run in together if run.state.plan is None)):
+        with apart(*(run for run in together if run.state.plan is None)):
             complete_opening(worker, together)
-
-
-@contextlib.contextmanager
-def _apart(*runs: Run) -> Iterator[None]:
-    """Take note of what goes wrong with these runs, so that it stops no others; wrong settings concern them all."""
-    try:
-        yield
-    except ConfigError:
-        raise
-    except PipelineError as error:
-        for run in runs:
-            run.failure = str(error)
 
 
 def _is_elsewhere(run: Run, *, mended: bool) -> bool:
     """Bring the run as far as it goes now; return whether another worker is at it."""
     is_here = True
-    with _apart(run):
+    with apart(run):
         is_here = not _is_unfinished(run) or advance(run, mended=mended)
         run.failure = run.failure if run.state.plan is None else None
     return not is_here
@@ -173,10 +190,16 @@ def _waits(run: Run) -> list[str]:
     named: dict[str, list[str]] = {}
     for batch in planning.waits_for_a_person(run.state):
         named.setdefault((batch.note or "").removeprefix(NOT_SENT_PREFIX), []).append(batch.batch_id)
-    return [
-        f"{run.run_id} {first}{f' and {len(others)} more' if others else ''}: {note}"
-        for note, (first, *others) in named.items()
-    ]
+    return [f"{run.run_id} {and_more(batches)}: {note}" for note, batches in named.items()]
+
+
+def _troubles(runs: list[Run]) -> list[str]:
+    """Return what keeps runs from going on; those that have the same trouble are named together."""
+    named: dict[str, list[str]] = {}
+    for run in runs:
+        if run.trouble:
+            named.setdefault(run.trouble, []).append(run.run_id)
+    return [f"{and_more(together)}: {trouble}" for trouble, together in named.items()]
 
 
 def standing(runs: list[Run]) -> Standing:
@@ -185,7 +208,7 @@ def standing(runs: list[Run]) -> Standing:
     counts = sum((state.counts for state in states), Counts())
     unopened = sum(run.config.requests for run in runs if run.state.plan is None and not run.failure)
     reasons = [reason for run in runs for reason in _waits(run)]
-    reasons += [f"{run.run_id}: {run.trouble}" for run in runs if run.trouble]
+    reasons += _troubles(runs)
     unasked = sum(len(planning.unasked(state)) for state in states)
     if unasked or unopened:
         never = counted(unopened, "request")

@@ -22,7 +22,7 @@ from pipeline.ids import BatchId
 from pipeline.operations.worker import Run
 from pipeline.providers import ProbableProvider, RemoteBatch
 from pipeline.state import BatchState, RunState
-from pipeline.storage import checkpoints
+from pipeline.storage import checkpoints, keys
 
 _IDS_THAT_PROVE = 20
 
@@ -113,7 +113,7 @@ def _is_proven(run: Run, batch: BatchState, provider: ProbableProvider, remote: 
 
 def known_remote_ids(run: Run) -> set[str]:
     """Return the provider's ids of every batch in the store that is known to belong to somebody."""
-    return _belonging(batch for other in _runs_at(run) for batch in _state_of(other).batches.values())
+    return _belonging(batch for other in _runs_at(run) for batch in _state_of(other, beside=run).batches.values())
 
 
 def _belonging(batches: Iterable[BatchState]) -> set[str]:
@@ -128,7 +128,7 @@ def _belonging(batches: Iterable[BatchState]) -> set[str]:
 
 def _guessed(run: Run) -> set[str]:
     """Return the provider's ids of batches that some batch in the store follows without proof."""
-    batches = (batch for other in _runs_at(run) for batch in _state_of(other).batches.values())
+    batches = (batch for other in _runs_at(run) for batch in _state_of(other, beside=run).batches.values())
     return {batch.remote_id for batch in batches if batch.remote_id and not batch.proven}
 
 
@@ -141,15 +141,25 @@ def _runs_at(run: Run) -> Iterator[Run]:
                 yield other
 
 
-def _state_of(run: Run) -> RunState:
-    """Return the state of a run; of one that is complete, a checkpoint tells enough if its log is damaged."""
+def _state_of(run: Run, *, beside: Run) -> RunState:
+    """Return the state of a run; of one that is complete, a checkpoint tells enough if its log is damaged.
+
+    Where nothing tells, the run `beside` it can neither send nor settle: a batch of either may be the other's.
+    """
     try:
         return run.refresh()
-    except CorruptObjectError:
+    except CorruptObjectError as error:
         saved = checkpoints.load(run.worker.store, run.run_id)
-        if saved is None or not planning.is_complete(saved.state):
+        if saved is not None and planning.is_complete(saved.state):
+            return saved.state
+        if run.run_id == beside.run_id:
             raise
-        return saved.state
+        name, provider = run.experiment.name, run.config.judge.provider
+        raise CorruptObjectError(
+            f"nothing is sent to {provider} until the log of {run.run_id} can be read, which may tell of a batch on "
+            f"its way there: restore it from a backup, or give {name} up by moving {keys.experiments(name)} out of "
+            f"the store ({error})"
+        ) from error
 
 
 def unsettled_elsewhere(run: Run, batch_id: BatchId) -> BatchState | None:
@@ -157,7 +167,7 @@ def unsettled_elsewhere(run: Run, batch_id: BatchId) -> BatchState | None:
     if not isinstance(run.provider, ProbableProvider):
         return None
     for other in _runs_at(run):
-        for each in planning.due(_state_of(other), run.worker.clock.now()).settle:
+        for each in planning.due(_state_of(other, beside=run), run.worker.clock.now()).settle:
             if (other.run_id, each.batch_id) != (run.run_id, batch_id):
                 return each
     return None

@@ -15,10 +15,11 @@ from msgspec.structs import replace
 from pipeline import pairing, planning, providers
 from pipeline.domain import Criterion, Direction, Experiment, RunConfig, Template
 from pipeline.errors import ConfigError, ConflictError
-from pipeline.events import Asked, RunPlanned, Segment
+from pipeline.events import Asked, Resubmitted, RunPlanned, Segment
 from pipeline.experiment import ExperimentFile, changes, expand, is_template_path, rates, read_experiment, template_name
-from pipeline.ids import Digest, digest
+from pipeline.ids import Digest, RunId, digest
 from pipeline.operations.chaining import written_elsewhere
+from pipeline.operations.failures import apart
 from pipeline.operations.material import pairs_digest, store_pairs, store_samples
 from pipeline.operations.submitting import open_run
 from pipeline.operations.worker import Run, Worker, limits_of, limits_within, renderer
@@ -284,7 +285,8 @@ def freeze(worker: Worker, planned: Plan) -> Digest:
 def open_runs(worker: Worker, planned: Plan, *, experiment_digest: Digest, asked: Asked = "experiment") -> list[Run]:
     """Fix the slices of every run, and ask for all of them unless they are to be asked for one by one.
 
-    Where the experiment is asked for as a whole, the first commit alone makes sure that all of it gets opened.
+    Where the experiment is asked for as a whole, the first commit alone makes sure that all of it gets opened. A run
+    that something is wrong with keeps its `failure`, and the others are opened.
     """
     by_id = {run.run_id: run for run in worker.runs(planned.experiment.name)}
     for each in planned.runs:
@@ -293,11 +295,29 @@ def open_runs(worker: Worker, planned: Plan, *, experiment_digest: Digest, asked
     opened: list[Run] = []
     for each in planned.runs:
         run = by_id[each.config.run_id]
-        open_run(run, run_planned(planned.experiment, each, experiment_digest, asked=asked))
+        run.failure = None
+        with apart(run):
+            open_run(run, run_planned(planned.experiment, each, experiment_digest, asked=asked))
+            if not run.newest.is_led_like(planned.experiment):
+                run.record(Resubmitted(experiment_digest=experiment_digest))
         if run.state.plan is not None and run.state.plan.run_digest != each.config.digest():
             check_growth(worker, planned.experiment)
         opened.append(run)
     return opened
+
+
+def kept_settings(planned: Plan, runs: Iterable[Run]) -> dict[str, list[RunId]]:
+    """Return the keys of the file that say something else than these runs were opened with, and which keep theirs."""
+    wanted = {each.config.run_id: each for each in planned.runs}
+    kept: dict[str, list[RunId]] = {}
+    for run in runs:
+        fixed = run.state.plan
+        if fixed is not None and run.run_id in wanted:
+            if fixed.attempts != planned.experiment.attempts:
+                kept.setdefault("attempts", []).append(run.run_id)
+            if fixed.segments != wanted[run.run_id].segments:
+                kept.setdefault("batch", []).append(run.run_id)
+    return kept
 
 
 def run_planned(

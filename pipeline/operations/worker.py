@@ -87,6 +87,7 @@ class Worker:
         self._providers: dict[str, Provider] = {}
         self._materials: dict[tuple[Digest, Digest], Material] = {}
         self._runs: dict[RunId, Run] = {}
+        self._versions: dict[str, Experiment] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -119,9 +120,15 @@ class Worker:
 
     def _experiment(self, key: str) -> Experiment:
         try:
-            return _experiments.decode(self.store.get(key))
+            self._versions[key] = _experiments.decode(self.store.get(key))
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise CorruptObjectError(f"{key} is not a frozen experiment; restore it from a backup ({error})") from error
+        return self._versions[key]
+
+    def version(self, name: ExperimentName, named: Digest) -> Experiment:
+        """Return one frozen version of an experiment, read once."""
+        key = keys.experiment(name, named)
+        return self._versions.get(key) or self._experiment(key)
 
     def runs(self, name: ExperimentName) -> list["Run"]:
         """Return the runs of an experiment in the order of its file."""
@@ -242,6 +249,12 @@ class Run:
         """Renew the lease where that is due; return whether this worker still holds it."""
         self._log.epoch = self.worker.leases.take(self.run_id)
         return self._log.epoch is not None
+
+    @property
+    def newest(self) -> Experiment:
+        """The newest submitted version that names the run, for settings that shape no request: rates and checks."""
+        followed = self.state.version
+        return self.experiment if followed is None else self.worker.version(self.experiment.name, followed)
 
     @property
     def trouble(self) -> str | None:

@@ -10,10 +10,11 @@ from pipeline.ranking.imported import comparisons_from_csv
 from pipeline.ranking.panel import Panel, PanelModel, panel, panel_majority, panel_model
 from pipeline.ranking.rankings import rank
 from pipeline.ranking.report import report_html, verdict
-from pipeline.ranking.tables import diagnostics_table, rankings_table
+from pipeline.ranking.tables import Basis, diagnostics_table, rankings_table
 from pipeline.ranking.values import Effect, Ranking, RankingOptions, Standing, Unrankable
 
 __all__ = [
+    "Basis",
     "Diagnostics",
     "Effect",
     "Panel",

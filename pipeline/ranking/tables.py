@@ -6,12 +6,27 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
+from pipeline.ids import Digest
 from pipeline.ranking.breakdowns import Part
 from pipeline.ranking.findings import Diagnostics, JudgeFindings
 from pipeline.ranking.panel import Panel, PanelModel
 from pipeline.ranking.values import Ranking, Unrankable
 
 SCHEMA_VERSION = "1"
+_BASIS = (
+    ("rows", pa.int64(), "how many rows of the experiment it rests on; of several answers the one with most is newest"),
+    ("rows_digest", pa.string(), "the name of those rows, as of the file in the store; null of a file of judged pairs"),
+)
+
+
+class Basis(msgspec.Struct, frozen=True, kw_only=True):
+    """The rows that an answer rests on: how many there were, and the digest that names them."""
+
+    rows: int
+    rows_digest: Digest | None = None
+
+
+_Row = dict[str, str | int | float | bool | None]
 
 
 def _schema(columns: Sequence[tuple[str, pa.DataType, str]], name: str) -> pa.Schema:
@@ -49,6 +64,7 @@ RANKINGS = _schema(
             pa.bool_(),
             "false where the contestant only won or only lost, alone or with those it both beat and lost to",
         ),
+        *_BASIS,
     ],
     "rankings",
 )
@@ -65,6 +81,7 @@ DIAGNOSTICS = _schema(
         ("high", pa.float64(), "upper end of its 95 % interval"),
         ("p_value", pa.float64(), "of the test, where there is one"),
         ("count", pa.int64(), "how many rows, pairs or threes it rests on"),
+        *_BASIS,
     ],
     "diagnostics",
 )
@@ -83,7 +100,12 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rankings_table(
-    result: Ranking | Unrankable, parts: Sequence[Part] = (), *, panel: Panel | None = None, experiment: str = ""
+    result: Ranking | Unrankable,
+    parts: Sequence[Part] = (),
+    *,
+    basis: Basis,
+    panel: Panel | None = None,
+    experiment: str = "",
 ) -> pa.Table:
     """Return one row for each contestant of the ranking, of each part that has one and of the panel's two rankings.
 
@@ -95,10 +117,17 @@ def rankings_table(
     if panel is not None:
         rows += _standings(panel.majority, experiment, dimension="panel", value="majority")
         rows += _common(panel.model, experiment)
-    return pa.Table.from_pylist(rows, schema=RANKINGS)
+    return _made(rows, RANKINGS, basis)
 
 
-def diagnostics_table(found: Diagnostics, *, panel: Panel | None = None, experiment: str = "") -> pa.Table:
+def _made(rows: Iterable[_Row], schema: pa.Schema, basis: Basis) -> pa.Table:
+    rests_on = msgspec.structs.asdict(basis)
+    return pa.Table.from_pylist([{**row, **rests_on} for row in rows], schema=schema)
+
+
+def diagnostics_table(
+    found: Diagnostics, *, basis: Basis, panel: Panel | None = None, experiment: str = ""
+) -> pa.Table:
     """Return one row for each measure; schema DIAGNOSTICS."""
     lines = [line for judge in found.judges for line in _of_judge(judge)]
     lines += _of_several(found)
@@ -108,10 +137,10 @@ def diagnostics_table(found: Diagnostics, *, panel: Panel | None = None, experim
             for one in panel.model.judges
         ]
     rows = [{"experiment": experiment, **msgspec.structs.asdict(line)} for line in lines]
-    return pa.Table.from_pylist(rows, schema=DIAGNOSTICS)
+    return _made(rows, DIAGNOSTICS, basis)
 
 
-def _common(model: PanelModel | Unrankable, experiment: str) -> Iterable[dict[str, str | int | float | bool | None]]:
+def _common(model: PanelModel | Unrankable, experiment: str) -> Iterable[_Row]:
     if isinstance(model, Unrankable):
         return
     for standing in model.standings:
@@ -124,9 +153,7 @@ def _common(model: PanelModel | Unrankable, experiment: str) -> Iterable[dict[st
         }
 
 
-def _standings(
-    result: Ranking | Unrankable, experiment: str, *, dimension: str, value: str
-) -> Iterable[dict[str, str | int | float | bool | None]]:
+def _standings(result: Ranking | Unrankable, experiment: str, *, dimension: str, value: str) -> Iterable[_Row]:
     if isinstance(result, Unrankable):
         return
     for standing in result.standings:

@@ -3,6 +3,7 @@
 import io
 from collections.abc import Iterator
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -21,13 +22,37 @@ _Rows = npt.NDArray[np.int64]
 _CONTROL = r"[\x00-\x1f\x7f-\x{9f}]"
 
 
-def checked(table: pa.Table, *, source: str) -> pa.Table:
-    """Return the table in the shape of `COLUMNS` + metadata, repeated rows left out, or refuse it."""
+class Checked(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A table that can be judged, and how many rows of it were left out because they held nothing."""
+
+    table: pa.Table
+    blank: int
+
+
+def checked(table: pa.Table, *, source: str) -> Checked:
+    """Return the table in the shape of `COLUMNS` + metadata, blank and repeated rows left out, or refuse it."""
     shaped = _shaped(table, source)
     _check_encoding(shaped, source)
-    _check_ids(shaped.column("id"), source)
-    _check_texts(shaped, source)
-    return _without_twins(shaped, source)
+    blank = _blank_rows(shaped)
+    numbers = np.delete(np.arange(1, len(shaped) + 1), blank)
+    filled = shaped.take(numbers - 1) if len(blank) else shaped
+    _check_ids(filled.column("id"), source, numbers)
+    _check_texts(filled, source, numbers)
+    return Checked(table=_without_twins(filled, source, numbers), blank=len(blank))
+
+
+def _blank_rows(table: pa.Table) -> _Rows:
+    """Return the rows that hold nothing at all: spreadsheets write such ones below and between the others."""
+    rows = np.arange(len(table))
+    for name in table.column_names:
+        column = table.column(name)
+        if len(rows) < len(table):
+            column = column.take(rows)
+        is_empty = lengths(column) <= 0 if _is_string(column.type) else np.asarray(column.is_null(nan_is_null=True))
+        rows = rows[is_empty]
+        if not len(rows):
+            break
+    return rows
 
 
 def _shaped(table: pa.Table, source: str) -> pa.Table:
@@ -119,7 +144,7 @@ def _undecodable_row(column: Column) -> int | None:
     return None
 
 
-def _check_ids(ids: Column, source: str) -> None:
+def _check_ids(ids: Column, source: str, numbers: _Rows) -> None:
     sizes = lengths(ids)
     rules = (
         (sizes == -1, "there is no id; give every sample one"),
@@ -130,24 +155,24 @@ def _check_ids(ids: Column, source: str) -> None:
     for broken, what in rules:
         for row in np.flatnonzero(broken).tolist():
             subject = f"the id {_shown(ids, row)} " if sizes[row] > 0 else ""
-            raise ConfigError(f"{source}, row {row + 1}: {subject}{what}")
+            raise ConfigError(f"{source}, row {numbers[row]}: {subject}{what}")
 
 
-def _check_texts(table: pa.Table, source: str) -> None:
+def _check_texts(table: pa.Table, source: str, numbers: _Rows) -> None:
     texts = table.column("text")
     sizes = lengths(texts)
     blank = np.asarray(pc.utf8_is_space(texts).fill_null(fill_value=False))
     for broken, what in ((sizes == -1, "has no text"), ((sizes == 0) | blank, "has an empty text")):
         for row in np.flatnonzero(broken).tolist():
             shown = _shown(table.column("id"), row)
-            raise ConfigError(f"{source}, row {row + 1}: the sample {shown} {what}; give it one or remove the row")
+            raise ConfigError(f"{source}, row {numbers[row]}: the sample {shown} {what}; give it one or remove the row")
 
 
 def _shown(ids: Column, row: int) -> str:
     return repr(str(ids[row])[:60])
 
 
-def _without_twins(table: pa.Table, source: str) -> pa.Table:
+def _without_twins(table: pa.Table, source: str, numbers: _Rows) -> pa.Table:
     """Return the table without rows that repeat an earlier one; refuse an id that stands for two things."""
     codes = table.column("id").combine_chunks().dictionary_encode().indices.to_numpy()
     _, firsts, inverse = np.unique(codes, return_index=True, return_inverse=True)
@@ -160,7 +185,7 @@ def _without_twins(table: pa.Table, source: str) -> pa.Table:
         for row, first in _differing(column, later, original[later]):
             shown = _shown(table.column("id"), row)
             raise ConfigError(
-                f"{source}: the id {shown} stands in rows {first + 1} and {row + 1} with different {name!r}; "
+                f"{source}: the id {shown} stands in rows {numbers[first]} and {numbers[row]} with different {name!r}; "
                 f"give each sample its own id"
             )
     return table.take(np.sort(firsts))

@@ -23,19 +23,22 @@ _TEXTS_AT_ONCE = 64
 
 
 class Samples(msgspec.Struct, frozen=True, kw_only=True):
-    """The samples in file order; `collapsed` counts rows that repeated an earlier one word for word.
+    """The samples in file order.
 
+    `collapsed` counts the rows left out that repeated an earlier one word for word, `blank` those that held nothing.
     The table has the columns of `COLUMNS` (null where nothing was given), then the metadata as it came.
     """
 
     table: pa.Table
     collapsed: int = 0
+    blank: int = 0
 
     @classmethod
     def of(cls, table: pa.Table, *, source: str) -> "Samples":
         """Return the checked samples of a table, or refuse it in one sentence that names `source` and the row."""
-        kept = checked(table, source=source)
-        return cls(table=kept, collapsed=len(table) - len(kept))
+        found = checked(table, source=source)
+        collapsed = len(table) - found.blank - len(found.table)
+        return cls(table=found.table, collapsed=collapsed, blank=found.blank)
 
     @classmethod
     def from_parquet_bytes(cls, data: bytes, *, source: str) -> "Samples":

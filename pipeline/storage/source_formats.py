@@ -105,7 +105,11 @@ def _batches(rows: _Rows, width: int, source: str) -> Iterator[list[Chunk]]:
 
 
 def _whole_rows(rows: _Rows, width: int, source: str) -> Iterator[list[str]]:
+    """Yield the rows as wide as the header; one of empty values only is blank, however many commas it has."""
     for row in rows:
+        if row and not any(row):
+            yield [""] * width
+            continue
         if row and len(row) != width:
             raise ConfigError(
                 f"{source}, line {rows.line_num}: {len(row)} values for {width} columns; quote values that hold commas"

@@ -25,7 +25,8 @@ from pipeline.storage.source_formats import Budget, decoded, read_csv, read_json
 
 MOST_BYTES = 4 * 2**30
 _MOST_TEXT_BYTES = 2**20
-_PORT = re.compile(r"[^:]*(?::[0-9]*)?")
+_PORT = re.compile(r"(?:\[[0-9a-fA-F:.]*\]|[^:]*)(?::[0-9]*)?")
+_IPV6 = re.compile(r"(https?)://\[[0-9a-fA-F:.]+\]")
 _KNOWN = ".csv, .jsonl, .ndjson, .parquet, or a folder of .txt or .parquet files"
 
 
@@ -113,11 +114,15 @@ def _place(full: str) -> _Place:
     name = shown(full)
     if _has_credentials(full):
         raise ConfigError(f"{name} holds credentials; take them out and set them in the environment")
-    if "::" in full:
+    by_number = _IPV6.match(full)
+    if "::" in (full[by_number.end() :] if by_number else full):
         raise ConfigError(f"{name} is a chain of addresses; give one plain address")
     if full.startswith("http://") and not is_loopback(urlsplit(full).hostname or ""):
         raise ConfigError(f"{name} would be read without encryption; use https")
-    files, path = fsspec.url_to_fs(full, skip_instance_cache=True, use_listings_cache=False)
+    fresh = {"skip_instance_cache": True, "use_listings_cache": False}
+    if by_number:  # fsspec would take the address of the host for a chain
+        return _Place(files=fsspec.filesystem(by_number[1], **fresh), path=full, shown=name)
+    files, path = fsspec.url_to_fs(full, **fresh)
     return _Place(files=files, path=path, shown=name)
 
 

@@ -50,6 +50,23 @@ def test_thresholds_come_from_the_experiment_file(home: Callable[..., Home]) -> 
     assert failed(finished(home(faults=parse_faults("answer.unparseable=0.5"), more=lenient))) == set()
 
 
+def test_thresholds_are_those_of_the_file_that_was_taken_in_last(
+    home: Callable[..., Home], experiment_file: Callable[..., Path]
+) -> None:
+    both = "directions: [forward, reverse]\n"
+    here = home(faults=parse_faults("answer.unparseable=0.5"), bias=3.0, more=both)
+    assert failed(finished(here)) == {"parse_rate"}
+    for more, expected in (
+        ("checks: {parse_rate: 0.1, position_bias: 1.0}", set()),
+        ("", {"parse_rate", "position_bias"}),
+    ):
+        experiment_file(more=both + more)
+        here.materialize("pairs", keys=["essays"])
+        rows = evaluated(here, "provider_outputs", "comparisons")
+        answers = evaluated(here, "rankings", "diagnostics", keys=("essays",))
+        assert failed({**rows, **answers}) == expected
+
+
 def rewrite(folder: Path, change: Callable[[pa.Table], pa.Table]) -> None:
     """Put other rows under the name of published ones: what a checker must notice, though no writer does it."""
     (path,) = folder.glob("store/comparisons/**/*.parquet")

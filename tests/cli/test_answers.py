@@ -341,6 +341,25 @@ def test_all_who_share_the_first_place_of_a_part_are_named(pairlog: Pairlog, tmp
     assert "first: a, b and c\n" in called.err
 
 
+def test_the_tables_of_a_study_that_grows_tell_which_answer_is_newest(
+    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path], tmp_path
+):
+    for more in ("", "directions: [forward, reverse]"):
+        assert pairlog("run", experiment_file(more=more), "--interval", "0").code == 0
+        assert pairlog("report", "essays").code == 0
+    for table in ("rankings", "diagnostics"):
+        paths = (tmp_path / ".pairlog" / table).rglob("*.parquet")
+        files = {path.stem: pq.read_table(path, partitioning=None) for path in paths}
+        assert sorted({row["rows"] for found in files.values() for row in found.to_pylist()}) == [15, 30]
+        assert all(set(found["rows_digest"].to_pylist()) == {named} for named, found in files.items())
+        every = f"'{tmp_path}/.pairlog/{table}/**/*.parquet'"
+        newest = "rank() over (partition by experiment order by rows desc, rows_digest) = 1"
+        read = duckdb.sql(f"SELECT * FROM {every} QUALIFY {newest}").df()
+        (whole,) = (found for found in files.values() if found["rows"][0].as_py() == 30)
+        assert len(read) == len(whole)
+        assert set(read["rows"]) == {30}
+
+
 def test_the_tables_of_two_experiments_are_one_dataset_to_every_reader(
     pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path], tmp_path
 ):

@@ -45,6 +45,15 @@ def test_plan_says_what_is_new_what_stays_and_what_would_change(
     assert "take a new name" in " ".join(changed.err.split())
 
 
+def test_plan_says_how_many_blank_rows_were_left_out(pairlog: Callable[..., Called], tmp_path: Path) -> None:
+    (tmp_path / "s.csv").write_text("id,text\na,one\n,\nb,two\n,\n")
+    (tmp_path / "e.yaml").write_text("name: few\nsamples: s.csv\njudges: [{provider: openai, model: gpt-6-luna}]\n")
+    called = pairlog("plan", tmp_path / "e.yaml")
+    assert called.code == 0
+    assert "2 blank rows left out" in called.err
+    assert "2 samples, 1 pair, 1 request" in called.err
+
+
 def test_a_store_copied_from_a_mistyped_address_is_a_mistake(pairlog: Callable[..., Called], tmp_path: Path) -> None:
     called = pairlog("store", "copy", tmp_path / "nowhere", tmp_path / "copy")
     assert called.code == 2

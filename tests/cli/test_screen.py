@@ -10,6 +10,7 @@ import pytest
 
 from pipeline.cli.app import IN_ORDER_OF_USE
 from pipeline.cli.screen import people
+from pipeline.cli.widths import fitted
 from pipeline.simulator import Simulator, parse_faults
 from tests.cli.conftest import Called
 from tests.conftest import environment
@@ -79,13 +80,64 @@ def test_a_wide_terminal_has_a_table(
     assert [line.split()[1] for line in lines if line.startswith("│")] == [*RUNS, "all"]
 
 
+MODELS = ["gpt-6-luna-2026-10-01", "claude-sonnet-5-5-20260901", "meta-llama/Llama-4-Maverick-17B-128E"]
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("│┃").replace("┃", "│").split("│")]
+
+
+def test_names_in_a_ranking_are_broken_behind_hyphens_and_slashes(
+    pairlog: Pairlog, simulator: Simulator, tmp_path: Path
+) -> None:
+    samples = "".join(f"s{at},Text {at}.,{MODELS[at]}\n" for at in range(3))
+    (tmp_path / "s.csv").write_text(f"id,text,contestant\n{samples}")
+    judges = f"[{{provider: openai, model: [{', '.join(MODELS)}]}}]"
+    (tmp_path / "e.yaml").write_text(f"name: essays\nsamples: s.csv\njudges: {judges}\nrepeats: 4\n")
+    assert pairlog("run", tmp_path / "e.yaml", "--interval", "0").code == 0
+    told = pairlog("rank", "essays", "--per", "judge").err
+    ranking, ranks = (part.splitlines() for part in told.partition("\nranks\n")[::2])
+    names = "".join(cells(line)[1] for line in (*ranking, *ranks) if line.startswith("│"))
+    assert [names.count(model) for model in MODELS] == [2, 2, 2]
+    headings = [cells(line)[2:] for line in ranks if line.startswith("┃")]
+    assert {"".join(column) for column in zip(*headings, strict=True)} == {f"openai/{model}" for model in MODELS}
+    assert {len(line) for line in (*ranking, *ranks) if line.startswith("│")} <= set(range(81))
+    ends = [cell[-1] for column in zip(*headings, strict=True) for cell in column[:-1] if cell]
+    assert set(ends) <= {"-", "/"}
+    begun = [cells(line)[1] for line in (*ranking, *ranks) if line.startswith("│") and cells(line)[0]]
+    assert [name for name in begun if name[-1] not in "-/*" and name not in MODELS] == []
+
+
+@pytest.mark.parametrize(
+    ("room", "names"),
+    [
+        (20, ["a-long/name", "short"]),
+        (19, ["a-long/\nname", "short"]),
+        (14, ["a-\nlong/\nname", "short"]),
+        (13, ["a-long/name", "short"]),
+    ],
+)
+def test_a_name_is_broken_only_where_it_helps(room: int, names: list[str]) -> None:
+    lines = [["name", "n"], ["a-long/name", "12"], ["short", "-3"]]
+    assert [line[0] for line in fitted(lines, right=1, room=room)[1:]] == names
+
+
+def test_a_table_without_lines_has_its_headings() -> None:
+    assert fitted([["a-long/name", "n"]], right=1, room=14) == [["a-\nlong/\nname", "n"]]
+
+
+def test_headings_over_numbers_give_way_before_names() -> None:
+    lines = [["name", "a-long/name"], ["a-long/name", "-1.5"]]
+    assert fitted(lines, right=1, room=23) == [["name", "a-\nlong/\nname"], ["a-long/name", "-1.5"]]
+
+
 def test_status_tells_what_was_sent_from_what_was_not(
     pairlog: Pairlog,
     simulate: Callable[..., Simulator],
     monkeypatch: pytest.MonkeyPatch,
     experiment_file: Callable[..., Path],
 ) -> None:
-    simulator = simulate(latency_seconds=60, faults=parse_faults("create.401=1"))
+    simulator = simulate(latency_seconds=60, faults=parse_faults("create.401=2"))
     for name, value in environment(simulator).items():
         monkeypatch.setenv(name, value)
     file = experiment_file(judges=JUDGES)

@@ -22,6 +22,7 @@ from pipeline.events import (
     InputStored,
     OutputsStored,
     Refused,
+    Resubmitted,
     RowsPublished,
     RunPlanned,
     Segment,
@@ -75,6 +76,9 @@ NO_CREDIT = Refused(batch_id=BATCH, attempt=1, fault="account", reason="no credi
 BAD = Refused(batch_id=BATCH, attempt=1, fault="content", reason="bad")
 
 
+AGAIN = Resubmitted(experiment_digest=Digest("a" * 64))
+
+
 def after(*events: AnyEvent) -> RunState:
     return fold(RunState(run_id=RUN), [a_commit(event, seq=seq) for seq, event in enumerate(events)])
 
@@ -85,6 +89,14 @@ def test_a_run_planned_slice_by_slice_can_be_asked_for_as_a_whole_later() -> Non
     assert after(by_slices).plan == by_slices
     assert after(by_slices, as_a_whole).plan == msgspec.structs.replace(as_a_whole, segments=by_slices.segments)
     assert after(as_a_whole, by_slices).plan == as_a_whole
+
+
+def test_a_run_follows_the_version_that_was_submitted_last() -> None:
+    later = Resubmitted(experiment_digest=Digest("b" * 64))
+    assert after(a_plan()).version == a_plan().experiment_digest
+    assert after(a_plan(), AGAIN, later).version == later.experiment_digest
+    assert after(a_plan(), AGAIN, later, AGAIN, a_plan()).version == AGAIN.experiment_digest
+    assert after(a_plan(), AGAIN).plan == a_plan()
 
 
 @pytest.mark.parametrize(
@@ -180,14 +192,14 @@ def test_a_writer_that_lost_its_epoch_changes_nothing() -> None:
 
 
 def test_every_event_about_one_batch_has_a_rule() -> None:
-    of_the_run = {RunPlanned, TurnPlanned, BatchPlanned, CancelAsked}
+    of_the_run = {RunPlanned, Resubmitted, TurnPlanned, BatchPlanned, CancelAsked}
     assert set(folding._RULES) | of_the_run == set(AnyEvent.__args__)
     assert set(folding._RULES_OF_THE_REPLACED) <= set(folding._RULES)
 
 
 ANY = st.sampled_from(
     [PLANNED, STORED, OPENED, UPLOADED, SUBMITTED, UNCERTAIN, ADOPTED, VOIDED, HELD, RUNNING, ENDED, OUTPUTS, ROWS,
-     CANCEL, NO_CREDIT, BAD, a_plan(), msgspec.structs.replace(OPENED, attempt=2),
+     CANCEL, NO_CREDIT, BAD, a_plan(), AGAIN, msgspec.structs.replace(OPENED, attempt=2),
      msgspec.structs.replace(SUBMITTED, attempt=2, remote_id="r2")]
 )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.wording import counted, remedy
+from pipeline.wording import and_more, counted, remedy
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,13 @@ from pipeline.wording import counted, remedy
 )
 def test_a_noun_agrees_with_its_number(number: int, words: list[str], said: str) -> None:
     assert counted(number, *words) == said
+
+
+@pytest.mark.parametrize(
+    ("names", "said"), [(["a"], "a"), (["a", "b", "c"], "a and 2 more"), (["a"] * 2001, "a and 2,000 more")]
+)
+def test_the_first_of_many_stands_for_all(names: list[str], said: str) -> None:
+    assert and_more(names) == said
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import msgspec
+import pandas as pd
 import pyarrow as pa
 import pytest
 import typer
@@ -17,7 +18,10 @@ from pipeline.cli.app import app
 from pipeline.domain import Checks, Tags
 from pipeline.experiment import read_experiment
 from pipeline.experiment.spec import BatchSpec, ExperimentFile, JudgeSpec, OwnCriterion, PairsSpec
+from pipeline.ids import ExperimentName
+from pipeline.operations.answers import answers_of, store_answers
 from pipeline.operations.worker import Worker
+from pipeline.ranking import RankingOptions
 from pipeline.ranking.tables import DIAGNOSTICS, RANKINGS
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator
@@ -182,13 +186,21 @@ def test_the_ways_to_read_the_tables_work(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    finished(worker_for(simulate()), experiment_file())
+    worker = worker_for(simulate())
+    for more in ("", "directions: [forward, reverse]"):
+        finished(worker, experiment_file(more=more))
+        found = answers_of(worker, ExperimentName("essays"), RankingOptions())
+        newest = store_answers(worker, ExperimentName("essays"), found)
     (tmp_path / ".pairlog").symlink_to(tmp_path / "store")
     monkeypatch.chdir(tmp_path)
     snippets = blocks(TABLES, "python")
-    assert len(snippets) == 3
+    assert len(snippets) == 5
+    said: dict[str, pd.DataFrame] = {}
     for snippet in snippets:
-        exec(compile(snippet, TABLES.name, "exec"), {})
+        exec(compile(snippet, TABLES.name, "exec"), said)
+    assert len(list((tmp_path / "store" / "rankings").rglob("*.parquet"))) == 2
+    alone = pd.read_parquet(tmp_path / "store" / newest.ranking, partitioning=None)
+    assert said["newest"][alone.columns].reset_index(drop=True).equals(alone)
 
 
 def test_the_environment_names_every_variable_that_is_read() -> None:

@@ -10,8 +10,13 @@ import polars as pl
 import pytest
 
 from pipeline.errors import ConfigError
+from pipeline.ids import ExperimentName
+from pipeline.operations.answers import answers_of, rows_digest, store_answers
 from pipeline.operations.worker import Worker
+from pipeline.ranking import RankingOptions
 from pipeline.simulator import Simulator, parse_faults
+from pipeline.storage import keys
+from pipeline.storage.tables import stream
 from tests.flows.studies import check_against_ledger, column, counts, finished, problems, rows, submitted
 
 Simulate = Callable[..., Simulator]
@@ -278,3 +283,19 @@ def test_submitting_alone_polls_nothing(
     runs = submitted(worker, experiment_file())
     assert {batch.phase for run in runs for batch in run.state.batches.values()} == {"submitted"}
     assert counts(worker)["open"] == 15
+
+
+def test_answers_are_named_after_the_rows_they_were_made_of_though_others_came_meanwhile(
+    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile
+) -> None:
+    essays, simulator = ExperimentName("essays"), simulate()
+    worker = worker_for(simulator)
+    finished(worker, experiment_file())
+    before = answers_of(worker, essays, RankingOptions())
+    finished(worker, experiment_file(more="directions: [forward, reverse]"))
+    stored = [store_answers(worker, essays, each) for each in (before, answers_of(worker, essays, RankingOptions()))]
+    assert stored[1].ranking == keys.ranking(essays, rows_digest(worker, essays))
+    rests_on = [
+        {row["rows"] for batch in stream(worker.store, [each.ranking]) for row in batch.to_pylist()} for each in stored
+    ]
+    assert rests_on == [{15}, {30}]

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO
 
 import httpx
 import msgspec
@@ -22,7 +23,7 @@ from pipeline.simulator import Simulator
 from pipeline.storage.local import LocalStore
 from pipeline.storage.log import RunLog, in_commits
 from tests.conftest import environment
-from tests.flows.studies import counts, submitted
+from tests.flows.studies import counts, problems, submitted
 
 Simulate = Callable[..., Simulator]
 ExperimentFile = Callable[..., Path]
@@ -98,6 +99,30 @@ class _Interrupted(LocalStore):
         if key.startswith("comparisons/"):
             raise KeyboardInterrupt
         super().put_new(key, body)
+
+
+class _Watched(LocalStore):
+    """A store that notes which rows are read."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.read: list[str] = []
+
+    def open(self, key: str) -> BinaryIO:
+        self.read += [key] if key.startswith("comparisons/") else []
+        return super().open(key)
+
+
+def test_rows_that_were_just_written_are_not_read_back(
+    simulate: Simulate, tmp_path: Path, experiment_file: ExperimentFile
+) -> None:
+    store = _Watched(tmp_path / "store")
+    with Worker(store, clock=SystemClock(), settings=Settings(environment(simulate()))) as worker:
+        planned = plan(str(experiment_file(more="batch: {max_requests: 1}")))
+        (run,) = open_runs(worker, planned, experiment_digest=freeze(worker, planned))
+        assert cancel(run) == 15
+        assert store.read == []
+        assert (counts(worker)["cancelled"], problems(worker)) == (15, [])
 
 
 def test_a_run_of_thousands_of_slices_that_nobody_asked_for_can_be_cancelled(

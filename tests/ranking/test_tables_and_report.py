@@ -8,6 +8,7 @@ import pytest
 
 from pipeline.domain import Counts
 from pipeline.ranking import (
+    Basis,
     Ranking,
     RankingOptions,
     breakdowns,
@@ -74,28 +75,32 @@ class Reader(HTMLParser):
         self.text.append(data)
 
 
+BASIS = Basis(rows=7)
+
+
 def test_rankings_have_the_documented_schema_also_when_there_are_none():
     table = a_study(5)
-    made = rankings_table(rank(table), breakdowns(table), experiment="e")
+    made = rankings_table(rank(table), breakdowns(table), experiment="e", basis=BASIS)
     assert made.schema.equals(RANKINGS, check_metadata=True)
     assert made.num_rows == 5
     assert set(made["experiment"].to_pylist()) == {"e"}
-    empty = rankings_table(rank(a_table([])))
+    empty = rankings_table(rank(a_table([])), basis=BASIS)
     assert empty.schema.equals(RANKINGS)
     assert empty.num_rows == 0
 
 
 def test_rankings_hold_the_whole_and_every_part():
     table = a_study(5, judges={"x": 0.0, "y": 0.0})
-    made = rankings_table(rank(table), breakdowns(table)).to_pylist()
+    made = rankings_table(rank(table), breakdowns(table), basis=BASIS).to_pylist()
     assert {(row["dimension"], row["value"]) for row in made} == {
         ("all", ""), ("judge", "openai/x"), ("judge", "openai/y"),
     }  # fmt: skip
 
 
 def test_diagnostics_have_the_documented_schema_and_one_row_a_measure():
-    made = diagnostics_table(diagnose(a_rich_study(), lengths={NASTY: 3, "b": 9}), experiment="e")
+    made = diagnostics_table(diagnose(a_rich_study(), lengths={NASTY: 3, "b": 9}), experiment="e", basis=BASIS)
     assert made.schema.equals(DIAGNOSTICS, check_metadata=True)
+    assert {(row["rows"], row["rows_digest"]) for row in made.to_pylist()} == {(7, None)}
     rows = made.to_pylist()
     keys = [(row["judge"], row["template"], row["metric"], row["other"]) for row in rows]
     assert len(set(keys)) == len(keys)

@@ -1,5 +1,6 @@
 """The checked table of samples and the digest of its content."""
 
+import math
 import time
 from decimal import Decimal
 
@@ -174,6 +175,28 @@ def test_two_columns_of_one_name_are_refused() -> None:
     table = pa.Table.from_arrays([pa.array(["a"]), pa.array(["x"]), pa.array(["y"])], names=["id", "text", "text"])
     with pytest.raises(ConfigError, match="two columns named 'text'"):
         Samples.of(table, source="essays.csv")
+
+
+def test_rows_without_any_value_are_left_out_and_counted() -> None:
+    made = samples_of(
+        id=["", "b", None, "a"], text=[None, "x", "", "y"], note=["", "n", "", ""], size=[None, 1.0, math.nan, 2.0]
+    )
+    assert (made.ids(), made.blank, made.collapsed) == (["b", "a"], 2, 0)
+    assert made.digest() == samples_of(id=["b", "a"], text=["x", "y"], note=["n", ""], size=[1.0, 2.0]).digest()
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"id": ["", "a"], "text": ["", ""]}, "row 2: the sample 'a' has an empty text"),
+        ({"id": ["", ""], "text": ["", "x"]}, "row 2: the id is empty"),
+        ({"id": ["", ""], "text": ["", ""], "note": ["", "n"]}, "row 2: the id is empty"),
+        ({"id": ["a", "", "a"], "text": ["x", "", "y"]}, "the id 'a' stands in rows 1 and 3 with different 'text'"),
+    ],
+)
+def test_a_row_with_any_value_is_a_sample_and_keeps_its_number(columns: dict[str, list[str]], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        samples_of(**columns)
 
 
 def test_b11_a_row_that_repeats_another_is_collapsed_and_counted() -> None:

@@ -3,9 +3,13 @@
 import csv
 import io
 import json
+import socket
 import time
 from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import fsspec
 import pyarrow as pa
@@ -298,6 +302,10 @@ def test_b15_parts_with_other_columns_are_refused_with_the_difference(
         ("zip://a.csv::s3://bucket/b.zip", "is a chain of addresses"),
         ("http://example.com/a.csv", "would be read without encryption; use https"),
         ("http:///a.csv", "would be read without encryption; use https"),
+        ("http://[2001:db8::1]/a.csv", "would be read without encryption; use https"),
+        ("http://[::1]:9/a.csv", "http://[::1]:9/a.csv does not exist or cannot be reached"),
+        ("http://[::1]:9/a.csv::file:///etc/passwd", "is a chain of addresses"),
+        ("zip://a.csv::http://[::1]:9/b.zip", "is a chain of addresses"),
         ("http://127.0.0.2:9/a.csv", "http://127.0.0.2:9/a.csv does not exist or cannot be reached"),
         ("memory://gone/a.csv", "memory://gone/a.csv does not exist or cannot be reached; check the address"),
     ],
@@ -322,10 +330,39 @@ def test_a_url_and_a_path_relative_to_one_are_read(location: str, base: str, mem
     assert read_samples(location, base=base).ids() == ["a"]
 
 
+class _ServerByNumber(ThreadingHTTPServer):
+    address_family = socket.AF_INET6
+
+
+def test_samples_are_read_from_this_machine_under_its_longer_number(tmp_path: Path) -> None:
+    class Files(SimpleHTTPRequestHandler):
+        def __init__(self, *arguments: Any) -> None:  # Any: what the server hands over
+            super().__init__(*arguments, directory=str(tmp_path))
+
+        def log_message(self, *_: object) -> None:
+            """Keep standard error for what went wrong."""
+
+    (tmp_path / "a.csv").write_bytes(b"id,text\na,x\n")
+    with _ServerByNumber(("::1", 0), Files) as server:
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        here = f"http://[::1]:{server.server_port}"
+        assert read_samples(f"{here}/a.csv", base="/").ids() == read_samples("a.csv", base=here).ids() == ["a"]
+        server.shutdown()
+
+
 def test_every_format_is_read_from_a_url(memory: fsspec.AbstractFileSystem) -> None:
     memory.pipe({"/m/a.jsonl": b'{"id":"a","text":"x"}', "/m/a.parquet": parquet(ONE), "/m/t/a.txt": b"x"})
     found = [read_samples(name, base="memory://m").digest() for name in ("a.jsonl", "a.parquet", "t")]
     assert found == [Samples.of(ONE, source="one").digest()] * 3
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+def test_blank_rows_of_a_spreadsheet_are_left_out_and_counted(tmp_path: Path, line_end: bytes) -> None:
+    lines = [b"id,text,note", b"a,x,1", b",,", b"b,y,2", b"", b',"",', b",", b",,,,"]
+    made = from_bytes("a.csv", line_end.join(lines) + line_end, tmp_path)
+    assert (made.ids(), made.blank) == (["a", "b"], 4)
+    whole = from_bytes("b.csv", line_end.join([lines[0], lines[1], lines[3]]), tmp_path)
+    assert made.digest() == whole.digest()
 
 
 def test_a_file_url_and_a_path_are_the_same(tmp_path: Path) -> None:
@@ -354,7 +391,9 @@ def test_credentials_in_a_url_are_never_printed(location: str, tmp_path: Path) -
     assert "secret" not in shown(location)
 
 
-@pytest.mark.parametrize("location", ["essays@2.csv", "s3://bucket/a@b.csv", "https://host:8080/a@b.csv"])
+@pytest.mark.parametrize(
+    "location", ["essays@2.csv", "s3://bucket/a@b.csv", "https://host:8080/a@b.csv", "http://[::1]:8080/a@b.csv"]
+)
 def test_an_at_sign_in_a_path_is_no_credential(location: str) -> None:
     assert shown(location) == location
 

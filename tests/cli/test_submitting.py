@@ -1,0 +1,160 @@
+"""Submitting many runs, some of which cannot be sent: the others are, and what was not is named."""
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from pipeline.clock import SystemClock
+from pipeline.errors import ConfigError, PipelineError, StoreError
+from pipeline.ids import ExperimentName
+from pipeline.operations.catalogue import take_in
+from pipeline.operations.resuming import submit_all
+from pipeline.operations.studies import freeze, open_runs, plan
+from pipeline.operations.worker import Worker
+from pipeline.settings import Settings
+from pipeline.simulator import Simulator, parse_faults
+from pipeline.storage.local import LocalStore
+from tests.cli.conftest import Called
+from tests.conftest import environment
+
+Simulate = Callable[..., Simulator]
+Pairlog = Callable[..., Called]
+THREE = (
+    "[{provider: openai, model: gpt-6-luna}, {provider: anthropic, model: claude-haiku-5-5}, "
+    "{provider: groq, model: llama-4}]"
+)
+LEVELS = "[{provider: openai, model: gpt-6-luna, reasoning: [none, low, high]}]"
+NONE, LOW, HIGH = (f"essays--default--openai--gpt-6-luna--{level}--forward" for level in ("none", "low", "high"))
+
+
+def phases(pairlog: Pairlog) -> dict[str, str]:
+    """Return the phase of each run's only batch."""
+    (experiment,) = json.loads(pairlog("status", "essays", "--json").out)["experiments"]
+    return {run["run_id"]: batch["phase"] for run in experiment["runs"] for batch in run["batches"]}
+
+
+def damage(store: Path, run_id: str) -> None:
+    (store / "log" / run_id / f"{0:020d}.json").write_bytes(b"{}")
+
+
+@pytest.mark.parametrize("fault", ["create.401=1", "create.429:60=9"])
+def test_a_provider_that_refuses_is_named_in_the_end_and_the_others_get_their_batches_once(
+    pairlog: Pairlog,
+    simulator: Simulator,
+    simulate: Simulate,
+    monkeypatch: pytest.MonkeyPatch,
+    experiment_file: Callable[..., Path],
+    fault: str,
+) -> None:
+    refusing = simulate(faults=parse_faults(fault))
+    for name, value in {
+        "ANTHROPIC_API_KEY": "sk-other", "ANTHROPIC_BASE_URL": refusing.anthropic_base_url,
+        "GROQ_API_KEY": "sk-third", "GROQ_BASE_URL": simulator.groq_base_url,
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    file = experiment_file(judges=THREE)
+    called = pairlog("submit", file)
+    assert called.code == 1
+    assert "not sent: essays--default--anthropic--claude-haiku-5-5--default--forward: " in called.err
+    assert called.last_line == "left: 1 batch is not at the provider yet; `pairlog resume` goes on"
+    assert sorted(phases(pairlog).values()) == ["refused", "submitted", "submitted"]
+    pairlog("submit", file)
+    assert len(simulator.ledger.batches) == 2
+
+
+def test_an_accounts_fault_with_one_model_does_not_keep_others_of_the_provider_from_being_sent(
+    pairlog: Pairlog, simulate: Simulate, monkeypatch: pytest.MonkeyPatch, experiment_file: Callable[..., Path]
+) -> None:
+    for name, value in environment(simulate(faults=parse_faults("create.404=1"))).items():
+        monkeypatch.setenv(name, value)
+    called = pairlog("submit", experiment_file(judges=LEVELS))
+    assert (called.code, phases(pairlog)) == (1, {NONE: "refused", LOW: "submitted", HIGH: "submitted"})
+    assert f"not sent: {NONE}: " in called.err
+
+
+@pytest.mark.parametrize("command", [["submit"], ["run", "--interval", "0"]])
+def test_a_run_whose_log_is_damaged_is_named_and_the_others_are_sent(
+    pairlog: Pairlog,
+    simulator: Simulator,
+    experiment_file: Callable[..., Path],
+    tmp_path: Path,
+    command: list[str],
+) -> None:
+    assert pairlog("submit", experiment_file(judges=LEVELS.replace(", high", ""))).code == 0
+    damage(tmp_path / ".pairlog", NONE)
+    called = pairlog(*command, experiment_file(judges=LEVELS))
+    assert called.code == 1
+    assert f": {NONE}: log/{NONE}/{0:020d}.json" in called.err
+    assert len(simulator.ledger.batches) == 3
+    assert "every batch is at its provider" not in called.err
+
+
+def test_a_missing_key_of_one_provider_stops_all_of_them_before_anything_is_written(
+    pairlog: Pairlog,
+    simulator: Simulator,
+    monkeypatch: pytest.MonkeyPatch,
+    experiment_file: Callable[..., Path],
+    tmp_path: Path,
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    assert pairlog("submit", experiment_file(judges=THREE)).code == 2
+    assert not (tmp_path / ".pairlog").exists()
+    assert simulator.ledger.files == []
+
+
+def test_what_a_run_was_opened_with_is_kept_and_said(
+    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path]
+) -> None:
+    assert pairlog("submit", experiment_file(judges=LEVELS)).code == 0
+    same = pairlog("submit", experiment_file(judges=LEVELS))
+    other = experiment_file(judges=LEVELS, more="attempts: 5\nbatch: {max_requests: 4}")
+    kept = [
+        f"`{key}` of this file holds for new runs only; it stays as it was for {NONE} and 2 more"
+        for key in ("attempts", "batch")
+    ]
+    for command in ("plan", "submit"):
+        said = pairlog(command, other).err.splitlines()
+        assert [line for line in said if "new runs only" in line] == kept
+    assert "new runs only" not in same.err
+    assert len(simulator.ledger.batches) == 3
+
+
+class _Failing(LocalStore):
+    """A store that does not take objects whose names begin so."""
+
+    def __init__(self, root: Path, beginning: str, error: PipelineError) -> None:
+        super().__init__(root)
+        self._beginning = beginning
+        self._error = error
+
+    def put_stream(self, key: str, chunks: Iterable[bytes]) -> None:
+        if key.startswith(self._beginning):
+            raise self._error
+        super().put_stream(key, chunks)
+
+
+def test_settings_that_turn_out_to_be_wrong_after_something_was_sent_stop_no_other_run(
+    simulator: Simulator, experiment_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    store = _Failing(tmp_path / "store", f"requests/{LOW}/", ConfigError("access is denied"))
+    with Worker(store, clock=SystemClock(), settings=Settings(environment(simulator))) as worker:
+        planned = plan(str(experiment_file(judges=LEVELS)))
+        runs = open_runs(worker, planned, experiment_digest=freeze(worker, planned))
+        submit_all(runs)
+    assert [run.failure for run in runs] == [None, "access is denied", None]
+    assert len(simulator.ledger.batches) == 2
+
+
+def test_an_experiment_is_not_taken_in_for_dagster_if_one_of_its_runs_cannot_be_opened(
+    simulator: Simulator, experiment_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    store = _Failing(tmp_path / "store", f"log/{LOW}/", StoreError("the disk is full"))
+    settings = Settings(environment(simulator, PAIRLOG_EXPERIMENTS=str(experiment_file(judges=LEVELS).parent)))
+    with (
+        Worker(store, clock=SystemClock(), settings=settings) as worker,
+        pytest.raises(StoreError, match=f"^{LOW}: the disk is full$"),
+    ):
+        take_in(worker, ExperimentName("essays"))
+    assert worker.run(HIGH).refresh().plan is not None
