@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Literal
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from pipeline.domain import Counts
 from pipeline.events import End, Fault, InputStored, LineFault, Part, RowsPublished, RunPlanned, Segment, TurnPlanned
@@ -20,8 +20,8 @@ AT_PROVIDER: frozenset[Phase] = frozenset({"submitted", "running"})
 UNSETTLED: frozenset[Phase] = frozenset({"submitting", "uncertain", "held"})
 
 
-class BatchState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What is known about one batch.
+class BatchDraft(msgspec.Struct, kw_only=True, gc=False):
+    """What is known about one batch, for a fold that is at work on it.
 
     `since` says from when on it is uncertain, ended, voided or called as it is, by the clock of each machine that said
     so. `other_files` were uploaded for earlier attempts, or by writers that had been replaced meanwhile. `voided` are
@@ -81,6 +81,20 @@ class BatchState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def rows_key(self) -> str | None:
         """Where the rows of the batch can be read, None while there are none."""
         return self.rows.key if self.rows is not None else None
+
+    def finished(self) -> "BatchState":
+        """Return this very batch as a value: from now on nobody can change it."""
+        self.__class__ = BatchState
+        assert isinstance(self, BatchState), "it is one now"
+        return self
+
+
+class BatchState(BatchDraft, frozen=True, kw_only=True, gc=False):  # type: ignore[misc]  # what differs is who may set it
+    """What is known about one batch."""
+
+    def draft(self) -> BatchDraft:
+        """Return a copy that can be changed."""
+        return BatchDraft(**asdict(self))
 
 
 class RunState(msgspec.Struct, frozen=True, kw_only=True):

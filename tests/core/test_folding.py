@@ -35,7 +35,7 @@ from pipeline.events import (
 )
 from pipeline.folding import fold
 from pipeline.ids import BatchId, Digest, ExperimentName, RunId
-from pipeline.state import RunState
+from pipeline.state import BatchState, RunState
 
 RUN = RunId("e--t--p--m--r--forward")
 BATCH = BatchId("s000-1")
@@ -171,6 +171,18 @@ def test_every_planned_request_is_counted_once() -> None:
     published = after(a_plan(), PLANNED, STORED, OPENED, SUBMITTED, ENDED, OUTPUTS, ROWS)
     assert published.counts.as_dict() == Counts(planned=3, ok=2, errored=1).as_dict()
     assert after(a_plan(), PLANNED).counts.open == 3
+
+
+def test_what_a_fold_returns_can_be_changed_by_nobody() -> None:
+    batch = after(PLANNED, STORED, OPENED).batches[BATCH]
+    assert type(batch) is BatchState
+    with pytest.raises(AttributeError):
+        batch.phase = "published"  # type: ignore[misc]  # that is what is tried
+
+
+def test_a_batch_named_twice_in_one_wish_is_cancelled_once() -> None:
+    twice = CancelAsked(batch_ids=(BATCH, BATCH))
+    assert after(PLANNED, STORED, twice).batches == after(PLANNED, STORED, CANCEL).batches
 
 
 def test_a_writer_that_lost_its_epoch_changes_nothing() -> None:
