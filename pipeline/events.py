@@ -331,7 +331,7 @@ def _summed(body: bytes) -> bytes:
 def decode_unproven(bodies: Iterable[bytes]) -> list[Commit]:
     """Return many commits at once; that they are whole is for the caller to prove, and none if one does not decode."""
     try:
-        return [_commits.decode(body) for body in bodies]
+        return list(map(_commits.decode, bodies))
     except msgspec.DecodeError:
         return []
 

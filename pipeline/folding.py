@@ -35,6 +35,9 @@ from pipeline.events import (
 from pipeline.ids import BatchId
 from pipeline.state import AT_PROVIDER, NOT_SENT, UNSETTLED, BatchDraft, BatchState, Phase, RunState
 
+_NOT_THERE: frozenset[Phase] = frozenset({"voided", "refused", "cancelled"})
+_GUESSED: frozenset[Phase] = AT_PROVIDER | {"ended", "stored", "held"}
+
 
 def fold(state: RunState, commits: Iterable[Commit]) -> RunState:
     """Return the state after the commits.
@@ -48,9 +51,10 @@ def fold(state: RunState, commits: Iterable[Commit]) -> RunState:
         is_stale = commit.epoch < epoch
         if is_stale:
             stale += 1
+            rules = _RULES_OF_THE_REPLACED
         else:
             epoch = commit.epoch
-        rules = _RULES_OF_THE_REPLACED if is_stale else _RULES
+            rules = _RULES
         for event in commit.events:
             rule = rules.get(type(event))
             if rule is not None:
@@ -137,6 +141,8 @@ def _prepared(batch: BatchDraft, event: InputStored, _: Commit) -> None:
 def _opened(batch: BatchDraft, event: AttemptOpened, commit: Commit) -> None:
     if batch.phase not in NOT_SENT or event.attempt != batch.attempt + 1:
         return
+    if batch.phase in _NOT_THERE:
+        _forget_attempt(batch)
     batch.phase = "submitting"
     batch.attempt = event.attempt
     batch.batch_key = event.batch_key
@@ -144,11 +150,15 @@ def _opened(batch: BatchDraft, event: AttemptOpened, commit: Commit) -> None:
     batch.writer = commit.writer
     batch.opened_at = commit.at
     batch.first_opened_at = batch.first_opened_at or commit.at
-    batch.uncertain_at = None
+    batch.fault = batch.not_before = batch.note = None
+    batch.needs_person = False
+
+
+def _forget_attempt(batch: BatchDraft) -> None:
+    """Forget how the attempt before went, but not its input."""
+    batch.uncertain_at = batch.code = None
     batch.since = {}
     batch.other_files, batch.file_id = batch.files, None
-    batch.fault = batch.code = batch.not_before = batch.note = None
-    batch.needs_person = False
 
 
 def _status_changed(batch: BatchDraft, event: StatusChanged, commit: Commit) -> None:
@@ -272,10 +282,6 @@ def _doubted(batch: BatchDraft, event: Uncertain, commit: Commit) -> None:
     batch.phase = "uncertain"
     batch.uncertain_at = commit.at
     batch.since = here
-
-
-_NOT_THERE: frozenset[Phase] = frozenset({"voided", "refused", "cancelled"})
-_GUESSED: frozenset[Phase] = AT_PROVIDER | {"ended", "stored", "held"}
 
 
 def _made(batch: BatchDraft, event: Submitted | Adopted, commit: Commit) -> None:
