@@ -110,6 +110,11 @@ def _tamper(store: MemoryStore, key: str, body: bytes) -> None:
     store._objects[key] = body
 
 
+def _remove(store: MemoryStore, key: str) -> None:
+    del store._objects[key]
+    store._keys.remove(key)
+
+
 def _is_used(store: MemoryStore) -> bool:
     """Say whether a reader believes the checkpoint: then a damaged commit below it goes unnoticed."""
     key = keys.commit(RUN, 3)
@@ -155,14 +160,14 @@ def test_a_checkpoint_of_another_run_is_ignored(store: MemoryStore) -> None:
 
 
 def test_a_checkpoint_under_another_number_is_ignored(store: MemoryStore) -> None:
-    _tamper(store, keys.checkpoint(RUN, 20), store.get(keys.checkpoint(RUN, 29)))
-    del store._objects[keys.checkpoint(RUN, 29)]
+    store.put_new(keys.checkpoint(RUN, 20), store.get(keys.checkpoint(RUN, 29)))
+    _remove(store, keys.checkpoint(RUN, 29))
     assert not _is_used(store)
 
 
 def test_a_checkpoint_ahead_of_the_log_is_ignored(store: MemoryStore) -> None:
     for seq in range(20, 30):
-        del store._objects[keys.commit(RUN, seq)]
+        _remove(store, keys.commit(RUN, seq))
     assert not _is_used(store)
     assert current_state(store, RUN).commits == 20
 
@@ -286,5 +291,5 @@ def test_the_states_of_many_runs_are_those_of_each(store: MemoryStore) -> None:
             log.append(*_facts(BatchId(f"b{number}"), 1)[:5])
         log.refresh()
     _tamper(store, keys.checkpoint(runs[3], 11), b"damaged")
-    del store._objects[keys.commit(runs[4], 11)]
+    _remove(store, keys.commit(runs[4], 11))
     assert current_states(store, runs) == {run_id: state_as_of(store, run_id) for run_id in runs}
