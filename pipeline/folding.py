@@ -3,7 +3,7 @@
 A fold changes drafts of its own of the batches that its events are about; nobody else sees one before it is frozen.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable
 from typing import Any, assert_never
 
 import msgspec
@@ -33,7 +33,7 @@ from pipeline.events import (
     Voided,
 )
 from pipeline.ids import BatchId
-from pipeline.state import AT_PROVIDER, NOT_SENT, UNSETTLED, BatchDraft, BatchState, Phase, RunState
+from pipeline.state import AT_PROVIDER, NOT_SENT, UNSETTLED, BatchDraft, Batches, Phase, RunState
 
 _NOT_THERE: frozenset[Phase] = frozenset({"voided", "refused", "cancelled"})
 _GUESSED: frozenset[Phase] = AT_PROVIDER | {"ended", "stored", "held"}
@@ -79,24 +79,27 @@ def fold(state: RunState, commits: Iterable[Commit]) -> RunState:
 class _Drafts(dict[BatchId, BatchDraft]):
     """The batches that a fold has touched so far."""
 
-    def __init__(self, batches: Mapping[BatchId, BatchState]) -> None:
+    def __init__(self, batches: Batches) -> None:
         super().__init__()
         self._before = batches
+        self._known: Container[object] = batches or ()
+        self._planned = len(batches)
 
     def begun(self, batch_id: BatchId) -> BatchDraft | None:
         """Return the draft of a batch, None if it was never planned."""
-        if batch_id not in self and batch_id in self._before:
+        if batch_id not in self and batch_id in self._known:
             self[batch_id] = self._before[batch_id].draft()
         return self.get(batch_id)
 
     def plan(self, event: BatchPlanned) -> None:
         """Begin a batch, unless it was planned before."""
-        if event.batch_id not in self and event.batch_id not in self._before:
-            self[event.batch_id] = _planned(event)
+        if event.batch_id not in self and event.batch_id not in self._known:
+            self[event.batch_id] = _planned(event, self._planned)
+            self._planned += 1
 
-    def finished(self) -> dict[BatchId, BatchState]:
-        """Return every batch, in the order of planning."""
-        return {**self._before, **{batch_id: draft.finished() for batch_id, draft in self.items()}}
+    def finished(self) -> Batches:
+        """Return every batch as it is now."""
+        return self._before.changed({batch_id: draft.finished() for batch_id, draft in self.items()})
 
 
 def _asked_for(plan: RunPlanned | None, event: RunPlanned) -> RunPlanned:
@@ -108,13 +111,14 @@ def _asked_for(plan: RunPlanned | None, event: RunPlanned) -> RunPlanned:
     return replace(plan, asked="experiment", experiment_digest=event.experiment_digest)
 
 
-def _planned(event: BatchPlanned) -> BatchDraft:
+def _planned(event: BatchPlanned, place: int) -> BatchDraft:
     batch = BatchDraft(
         batch_id=event.batch_id,
         segment=event.segment,
         send=event.send,
         requests=event.requests,
         after=event.after,
+        place=place,
         counts=Counts(planned=event.requests),
     )
     if not isinstance(event.not_before, msgspec.UnsetType):

@@ -160,7 +160,7 @@ def submit(file: FileArgument, store: StoreOption = None) -> int:
     if_interrupted(_NOTHING_YET)
     worker = worker_on(store)
     runs = submitted(worker, file)
-    batches = [batch for run in runs if not run.is_live for batch in run.state.batches.values()]
+    batches = [batch for run in runs if not run.is_live for batch in run.state.batches.active.values()]
     unsent = [batch for batch in batches if batch.phase in _UNSENT]
     if unsent:
         waiting = counted(len(unsent), "batch is", "batches are")
