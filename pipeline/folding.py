@@ -48,13 +48,12 @@ def fold(state: RunState, commits: Iterable[Commit]) -> RunState:
     plan, turns, number, epoch, stale = state.plan, state.turns, state.commits, state.epoch, state.stale
     for commit in commits:
         number += 1
-        is_stale = commit.epoch < epoch
-        if is_stale:
-            stale += 1
-            rules = _RULES_OF_THE_REPLACED
-        else:
+        is_stale, rules = False, _RULES
+        if commit.epoch > epoch:
             epoch = commit.epoch
-            rules = _RULES
+        elif commit.epoch < epoch:
+            is_stale, rules = True, _RULES_OF_THE_REPLACED
+            stale += 1
         for event in commit.events:
             rule = rules.get(type(event))
             if rule is not None:

@@ -199,11 +199,11 @@ class Batches(Mapping[BatchId, BatchState]):
         active, done = dict(self.active), {}
         for batch_id, batch in batches.items():
             if batch.is_done:
-                active.pop(batch_id, None)
                 done[batch_id] = batch
+                active.pop(batch_id, None)
             else:
                 active[batch_id] = batch
-        return Batches(active, {**self.done, **done} if done else self.done, self.packs)
+        return Batches(active, {**self.done, **done} if self.done else done, self.packs)
 
 
 def _in_order(batches: dict[BatchId, BatchState]) -> dict[BatchId, BatchState]:

@@ -8,7 +8,7 @@ whoever works on a run pays for what is left to do, not for all that ever was.
 
 import contextlib
 import hashlib
-import importlib.resources
+import pkgutil
 import sys
 from collections.abc import Mapping
 from functools import cache, cached_property
@@ -126,13 +126,14 @@ def encode(checkpoint: Checkpoint) -> bytes:
         folded_by=_folding_code(),
         state=msgspec.Raw(_encoder.encode(_packed(checkpoint.state))),
     )
-    return _sealed(zstd.compress(_encoder.encode(content), level=3))
+    packed = zstd.compress(_encoder.encode(content), level=3)
+    return packed + _seal(packed)
 
 
 def decode(body: bytes) -> Checkpoint | None:
     """Return the checkpoint, or None if it is damaged or was made by other code."""
     packed = body[: -len(_SEAL) - _DIGEST]
-    if _sealed(packed) != body:
+    if not body.endswith(_seal(packed)):
         return None
     try:
         content = _contents.decode(zstd.decompress(packed))
@@ -183,13 +184,12 @@ def _unpacked(state: _State) -> RunState:
     )
 
 
-def _sealed(packed: bytes) -> bytes:
-    """Return the bytes and their digest in a frame that zstd skips: damage is seen before anything is unpacked."""
-    return packed + _SEAL + hashlib.sha256(packed).digest()
+def _seal(packed: bytes) -> bytes:
+    """Return the digest of the bytes in a frame that zstd skips: damage is seen before anything is unpacked."""
+    return _SEAL + hashlib.sha256(packed).digest()
 
 
 @cache
 def _folding_code() -> Digest:
     """Return the digest of the code that makes states: what other code folded may mean something else."""
-    package = importlib.resources.files("pipeline")
-    return digest(b"\0".join((package / name).read_bytes() for name in _FOLDING))
+    return digest(b"\0".join(pkgutil.get_data("pipeline", name) or b"" for name in _FOLDING))
