@@ -120,7 +120,7 @@ def _planned(event: BatchPlanned, place: int) -> BatchDraft:
         place=place,
         counts=Counts(planned=event.requests),
     )
-    if not isinstance(event.not_before, msgspec.UnsetType):
+    if event.not_before is not msgspec.UNSET:
         batch.fault = "account" if isinstance(event.fault, msgspec.UnsetType) else event.fault
         batch.needs_person = batch.fault == "account"
         batch.not_before = event.not_before

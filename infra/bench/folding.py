@@ -1,6 +1,7 @@
 """The state of a run with 80,000 events: from the bodies of its commits, from a store, and from a checkpoint on.
 
-Each row stands beside a script that does the same work with `json.loads` and dictionaries and ends with the same state.
+Each row stands beside a script that does the same work with `json.loads` and dictionaries, knows just as much of the
+protocol as this history needs, and ends with the same facts about every batch.
 
 - `ours` and `json_fold` begin with the bodies of all commits in memory; they decode and fold.
 - `proven` and `json_proven` begin with a store: they list it, read every object, hash it, see that the next one names
@@ -38,7 +39,7 @@ from pipeline.events import (
 )
 from pipeline.folding import fold
 from pipeline.ids import BatchId, Digest, ExperimentName, RunId, batch_id
-from pipeline.state import RunState
+from pipeline.state import BatchState, RunState
 from pipeline.storage import checkpoints, keys
 from pipeline.storage.checkpoints import Checkpoint
 from pipeline.storage.log import RunLog, current_state, read_commits
@@ -170,7 +171,7 @@ def _is_whole(found: list[RunState], size: int) -> float:
 
 
 def json_fold(folder: Path, size: int) -> Result:
-    """`json.loads` of every body, and a dictionary a batch that its events change: the same state as ours."""
+    """`json.loads` of every body, and a dictionary a batch that its events change if they come in turn."""
     store = _store(folder, with_checkpoint=False)
     bodies = _bodies(store)
     batches: dict[str, dict[str, Any]] = {}
@@ -198,47 +199,65 @@ def json_proven(folder: Path, size: int) -> Result:
 
 
 def _fold_json(batches: dict[str, dict[str, Any]], commits: Iterable[dict[str, Any]]) -> None:
+    epoch = 0
     for commit in commits:
+        if commit["epoch"] < epoch:
+            continue
+        epoch = commit["epoch"]
         for event in commit["events"]:
             if event["type"] == "batch-planned":
-                batches[event["batch_id"]] = {**event, "phase": "planned"}
+                batches.setdefault(event["batch_id"], {**event, "phase": "planned", "place": len(batches)})
             elif event["type"] != "run-planned":
                 _change(batches[event["batch_id"]], event, commit)
 
 
+_IN_TURN = {
+    "input-stored": {"planned"},
+    "attempt-opened": {"prepared"},
+    "submitted": {"submitting"},
+    "status-changed": {"submitted", "running"},
+    "ended": {"submitted", "running"},
+    "outputs-stored": {"ended"},
+    "rows-published": {"stored"},
+}
+
+
 def _change(batch: dict[str, Any], event: dict[str, Any], commit: dict[str, Any]) -> None:
-    match event["type"]:
+    kind = event["type"]
+    if batch["phase"] not in _IN_TURN[kind]:
+        return
+    match kind:
         case "input-stored":
             batch["phase"], batch["input"] = "prepared", event
         case "attempt-opened":
-            batch["phase"], batch["opened_at"], batch["writer"] = "submitting", commit["at"], commit["writer"]
-            batch["attempt"], batch["batch_key"], batch["account"] = (
-                event["attempt"],
-                event["batch_key"],
-                event["account"],
-            )
+            batch["phase"], batch["attempt"], batch["batch_key"] = "submitting", event["attempt"], event["batch_key"]
+            batch["account"], batch["writer"], batch["opened_at"] = event["account"], commit["writer"], commit["at"]
+            batch.setdefault("first_opened_at", commit["at"])
         case "submitted":
             batch["phase"], batch["remote_id"], batch["submitted_at"] = "submitted", event["remote_id"], commit["at"]
         case "status-changed":
             batch["phase"], batch["remote_status"], batch["status_at"] = "running", event["status"], commit["at"]
+            batch["since"] = {commit["boot"]: commit["uptime"]}
         case "ended":
             batch["phase"], batch["end"], batch["remote_status"] = "ended", event["end"], event["status"]
-            batch["ended_at"], batch["remote_parts"] = commit["at"], event["parts"]
+            batch["ended_at"], batch["since"] = commit["at"], {commit["boot"]: commit["uptime"]}
+            batch["remote_parts"], batch["remote_lines"] = event["parts"], event["lines"]
+            batch["faults"], batch["fault"], batch["not_before"] = event["faults"], event["fault"], event["not_before"]
         case "outputs-stored":
             batch["phase"], batch["parts"] = "stored", event["parts"]
         case "rows-published":
             batch["phase"], batch["rows"], batch["counts"] = "published", event, event["counts"]
+            batch["again"] = event["again"]
 
 
 def _is_same(batches: dict[str, dict[str, Any]], state: RunState) -> bool:
-    """Say whether what the dictionaries hold is what our state says."""
-    ours = json.loads(msgspec.json.encode(dict(state.batches)))
-    return ours.keys() == batches.keys() and all(
-        ours[name][field] == value
-        for name, batch in batches.items()
-        for field, value in batch.items()
-        if field != "type"
-    )
+    """Say whether the dictionaries hold all that our state says, and nothing else."""
+    blank = BatchState(batch_id=BatchId(""), segment=0, send=0, requests=0, after=None)
+    unsaid = json.loads(msgspec.json.encode(blank))
+    theirs = {name: {**unsaid, **batch} for name, batch in batches.items()}
+    for batch in theirs.values():
+        del batch["type"]
+    return bool(theirs == json.loads(msgspec.json.encode(dict(state.batches))))
 
 
 def bars(folder: Path, sizes: dict[str, int], rounds: int) -> list[Bar]:
