@@ -249,7 +249,7 @@ def finish(worker: Worker, runs: list[Run], *, interval: float, once: bool = Fal
         end = resume_runs(worker, runs, interval=interval, once=once, watch=watch)
     failed = {run.experiment.name for run in runs if run.failure}
     names = [name for name in dict.fromkeys(run.experiment.name for run in runs) if name not in failed]
-    show_status(status(worker, names).experiments if names else [])
+    show_status(status(worker, names, briefly=True).experiments if names else [])
     return _exit_code(end, strict=strict)
 
 
