@@ -203,7 +203,7 @@ class Batches(Mapping[BatchId, BatchState]):
                 active.pop(batch_id, None)
             else:
                 active[batch_id] = batch
-        return Batches(active, {**self.done, **done} if self.done else done, self.packs)
+        return Batches(active, {**self.done, **done} if done else self.done, self.packs)
 
 
 def _in_order(batches: dict[BatchId, BatchState]) -> dict[BatchId, BatchState]:
