@@ -238,7 +238,7 @@ def alarms(runs: Iterable[Run], now: datetime) -> list[list[object]]:
     for run in runs:
         kept = providers.kept(run.config.judge.provider)
         by_hand = {batch.batch_id for batch in planning.waits_for_a_person(run.state)}
-        for batch in run.state.batches.values():
+        for batch in run.state.batches.active.values():
             what = batch.note if batch.batch_id in by_hand else planning.alarm(batch, now, kept=kept)
             if what is not None:
                 settle = f"{run.run_id} {batch.batch_id}"

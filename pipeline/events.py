@@ -6,7 +6,7 @@ renamed or retyped, a tag never reused: every past shape must go on decoding (te
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -293,7 +293,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     epoch: int = 0
     boot: str = ""
     uptime: float = 0.0
-    schema: int = SCHEMA
+    schema: Annotated[int, msgspec.Meta(le=SCHEMA)] = SCHEMA
 
 
 class _Header(msgspec.Struct, frozen=True):
@@ -321,12 +321,9 @@ def decode_commit(body: bytes, *, key: str) -> Commit:
     if not is_whole(body):
         raise CorruptObjectError(f"{key}: its bytes were changed or cut; restore this object from a backup")
     try:
-        commit = _commits.decode(body)
+        return _commits.decode(body)
     except msgspec.DecodeError as error:
         raise CorruptObjectError(f"{key}: {_why_not(body)} ({error})") from error
-    if commit.schema > SCHEMA:
-        raise CorruptObjectError(f"{key}: {_NEWER} (schema {commit.schema})")
-    return commit
 
 
 def is_whole(body: bytes) -> bool:
@@ -341,10 +338,9 @@ def _summed(body: bytes) -> bytes:
 def decode_unproven(bodies: Iterable[bytes]) -> list[Commit]:
     """Return many commits at once; that they are whole is for the caller to prove, and none if one does not decode."""
     try:
-        commits = _commits.decode_lines(b"\n".join(bodies))
+        return list(map(_commits.decode, bodies))
     except msgspec.DecodeError:
         return []
-    return commits if all(commit.schema <= SCHEMA for commit in commits) else []
 
 
 def _why_not(body: bytes) -> str:

@@ -1,6 +1,9 @@
-"""From commits to states: pure, total, and the only way to a state."""
+"""From commits to states: pure, total, and the only way to a state.
 
-from collections.abc import Callable, Iterable
+A fold changes drafts of its own of the batches that its events are about; nobody else sees one before it is frozen.
+"""
+
+from collections.abc import Callable, Container, Iterable
 from typing import Any, assert_never
 
 import msgspec
@@ -31,7 +34,10 @@ from pipeline.events import (
     Voided,
 )
 from pipeline.ids import BatchId
-from pipeline.state import AT_PROVIDER, NOT_SENT, UNSETTLED, BatchState, Phase, RunState
+from pipeline.state import AT_PROVIDER, NOT_SENT, UNSETTLED, BatchDraft, Batches, Phase, RunState
+
+_NOT_THERE: frozenset[Phase] = frozenset({"voided", "refused", "cancelled"})
+_GUESSED: frozenset[Phase] = AT_PROVIDER | {"ended", "stored", "held"}
 
 
 def fold(state: RunState, commits: Iterable[Commit]) -> RunState:
@@ -39,21 +45,24 @@ def fold(state: RunState, commits: Iterable[Commit]) -> RunState:
 
     One from a writer that had lost its epoch changes nothing, but a batch that it names is not forgotten.
     """
-    batches = dict(state.batches)
+    drafts = _Drafts(state.batches)
     plan, turns, number, epoch, stale = state.plan, state.turns, state.commits, state.epoch, state.stale
     version = state.version
     for commit in commits:
         number += 1
-        is_stale = commit.epoch < epoch
-        stale += is_stale
-        epoch = max(epoch, commit.epoch)
-        rules = _RULES_OF_THE_REPLACED if is_stale else _RULES
+        is_stale, rules = False, _RULES
+        if commit.epoch > epoch:
+            epoch = commit.epoch
+        elif commit.epoch < epoch:
+            is_stale, rules = True, _RULES_OF_THE_REPLACED
+            stale += 1
         for event in commit.events:
             rule = rules.get(type(event))
             if rule is not None:
-                batch = batches.get(event.batch_id)  # type: ignore[union-attr]  # rules are for events of one batch
+                name = event.batch_id  # type: ignore[union-attr]  # rules are for events of one batch
+                batch = drafts.get(name) or drafts.begun(name)
                 if batch is not None:
-                    batches[batch.batch_id] = rule(batch, event, commit)
+                    rule(batch, event, commit)
             elif isinstance(event, RunPlanned):
                 plan = _asked_for(plan, event)
                 version = version or event.experiment_digest
@@ -62,14 +71,48 @@ def fold(state: RunState, commits: Iterable[Commit]) -> RunState:
             elif is_stale:
                 continue
             elif isinstance(event, BatchPlanned):
-                batches.setdefault(event.batch_id, _planned(event))
+                drafts.plan(event)
             elif isinstance(event, CancelAsked):
-                _cancel(batches, event)
+                for batch in filter(None, map(drafts.begun, dict.fromkeys(event.batch_ids))):
+                    _cancel_asked(batch)
             elif isinstance(event, TurnPlanned) and event.after not in (turn.after for turn in turns):
                 turns = (*turns, event)
     return replace(
-        state, batches=batches, plan=plan, version=version, turns=turns, commits=number, epoch=epoch, stale=stale
+        state,
+        batches=drafts.finished(),
+        plan=plan,
+        version=version,
+        turns=turns,
+        commits=number,
+        epoch=epoch,
+        stale=stale,
     )
+
+
+class _Drafts(dict[BatchId, BatchDraft]):
+    """The batches that a fold has touched so far."""
+
+    def __init__(self, batches: Batches) -> None:
+        super().__init__()
+        self._before = batches
+        self._known: Container[object] = batches or ()
+        self._planned = len(batches)
+
+    def begun(self, batch_id: BatchId) -> BatchDraft | None:
+        """Return the draft of a batch, None if it was never planned."""
+        if batch_id not in self and batch_id in self._known:
+            self[batch_id] = self._before[batch_id].draft()
+        return self.get(batch_id)
+
+    def plan(self, event: BatchPlanned) -> None:
+        """Begin a batch, unless it was planned before."""
+        if event.batch_id not in self and event.batch_id not in self._known:
+            self[event.batch_id] = _planned(event, self._planned)
+            self._planned += 1
+
+    def finished(self) -> Batches:
+        """Return every batch as it is now."""
+        return self._before.changed({batch_id: draft.finished() for batch_id, draft in self.items()})
 
 
 def _asked_for(plan: RunPlanned | None, event: RunPlanned) -> RunPlanned:
@@ -81,179 +124,184 @@ def _asked_for(plan: RunPlanned | None, event: RunPlanned) -> RunPlanned:
     return replace(plan, asked="experiment", experiment_digest=event.experiment_digest)
 
 
-def _planned(event: BatchPlanned) -> BatchState:
-    batch = BatchState(
+def _planned(event: BatchPlanned, place: int) -> BatchDraft:
+    batch = BatchDraft(
         batch_id=event.batch_id,
         segment=event.segment,
         send=event.send,
         requests=event.requests,
         after=event.after,
+        place=place,
         counts=Counts(planned=event.requests),
     )
-    if isinstance(event.not_before, msgspec.UnsetType):
-        return batch
-    fault = "account" if isinstance(event.fault, msgspec.UnsetType) else event.fault
-    reason, by_hand = event.reason or None, fault == "account"
-    return replace(batch, fault=fault, needs_person=by_hand, not_before=event.not_before, note=reason)
+    if event.not_before is not msgspec.UNSET:
+        batch.fault = "account" if isinstance(event.fault, msgspec.UnsetType) else event.fault
+        batch.needs_person = batch.fault == "account"
+        batch.not_before = event.not_before
+        batch.note = event.reason or None
+    return batch
 
 
-def _cancel(batches: dict[BatchId, BatchState], event: CancelAsked) -> None:
-    for batch in [batches[batch_id] for batch_id in event.batch_ids if batch_id in batches]:
-        batches[batch.batch_id] = _cancel_asked(batch)
-
-
-def _cancel_asked(batch: BatchState) -> BatchState:
+def _cancel_asked(batch: BatchDraft) -> None:
+    batch.cancel_asked = batch.phase not in {"published", "cancelled"}
     if batch.phase in NOT_SENT:
-        return replace(batch, phase="cancelled", cancel_asked=True, note="cancelled before it was sent")
-    return replace(batch, cancel_asked=batch.phase not in {"published", "cancelled"})
+        batch.phase = "cancelled"
+        batch.note = "cancelled before it was sent"
 
 
-def _prepared(batch: BatchState, event: InputStored, _: Commit) -> BatchState:
-    return replace(batch, input=event, phase="prepared") if batch.phase == "planned" else batch
+def _prepared(batch: BatchDraft, event: InputStored, _: Commit) -> None:
+    if batch.phase == "planned":
+        batch.phase = "prepared"
+        batch.input = event
 
 
-def _opened(batch: BatchState, event: AttemptOpened, commit: Commit) -> BatchState:
+def _opened(batch: BatchDraft, event: AttemptOpened, commit: Commit) -> None:
     if batch.phase not in NOT_SENT or event.attempt != batch.attempt + 1:
-        return batch
-    return replace(
-        batch,
-        phase="submitting",
-        attempt=event.attempt,
-        batch_key=event.batch_key,
-        account=event.account,
-        writer=commit.writer,
-        opened_at=commit.at,
-        first_opened_at=batch.first_opened_at or commit.at,
-        uncertain_at=None,
-        since={},
-        file_id=None,
-        other_files=batch.files,
-        fault=None,
-        code=None,
-        needs_person=False,
-        not_before=None,
-        note=None,
-    )
+        return
+    if batch.phase in _NOT_THERE:
+        _forget_attempt(batch)
+    batch.phase = "submitting"
+    batch.attempt = event.attempt
+    batch.batch_key = event.batch_key
+    batch.account = event.account
+    batch.writer = commit.writer
+    batch.opened_at = commit.at
+    batch.first_opened_at = batch.first_opened_at or commit.at
+    batch.fault = batch.not_before = batch.note = None
+    batch.needs_person = False
 
 
-def _status_changed(batch: BatchState, event: StatusChanged, commit: Commit) -> BatchState:
+def _forget_attempt(batch: BatchDraft) -> None:
+    """Forget how the attempt before went, but not its input."""
+    batch.uncertain_at = batch.code = None
+    batch.since = {}
+    batch.other_files, batch.file_id = batch.files, None
+
+
+def _status_changed(batch: BatchDraft, event: StatusChanged, commit: Commit) -> None:
     if batch.phase not in AT_PROVIDER:
-        return batch
-    phase: Phase = "running" if event.running or batch.phase == "running" else "submitted"
-    since = {commit.boot: commit.uptime}
-    return replace(batch, remote_status=event.status, status_at=commit.at, since=since, phase=phase)
+        return
+    if event.running:
+        batch.phase = "running"
+    batch.remote_status = event.status
+    batch.status_at = commit.at
+    batch.since = {commit.boot: commit.uptime}
 
 
-def _ended(batch: BatchState, event: Ended, commit: Commit) -> BatchState:
+def _ended(batch: BatchDraft, event: Ended, commit: Commit) -> None:
     if batch.phase not in AT_PROVIDER:
-        return batch
+        return
+    batch.remote_status = event.status
+    batch.fault = event.fault
+    batch.not_before = event.not_before
     if event.fault in {"account", "rate"} and not event.parts:
-        reason = event.faults[0].reason if event.faults else event.status
-        return replace(
-            batch,
-            phase="cancelled" if batch.cancel_asked else "refused",
-            remote_id=None,
-            remote_status=event.status,
-            spent=(*batch.spent, batch.remote_id or ""),
-            fault=event.fault,
-            not_before=event.not_before,
-            note=reason,
-        )
-    return replace(
-        batch,
-        phase="ended",
-        end=event.end,
-        ended_at=commit.at,
-        since={commit.boot: commit.uptime},
-        remote_status=event.status,
-        remote_parts=event.parts,
-        remote_lines=event.lines,
-        faults=event.faults,
-        fault=event.fault,
-        not_before=event.not_before,
-    )
+        batch.phase = "cancelled" if batch.cancel_asked else "refused"
+        batch.spent = (*batch.spent, batch.remote_id or "")
+        batch.remote_id = None
+        batch.note = event.faults[0].reason if event.faults else event.status
+        return
+    batch.phase = "ended"
+    batch.end = event.end
+    batch.ended_at = commit.at
+    batch.since = {commit.boot: commit.uptime}
+    batch.remote_parts = event.parts
+    batch.remote_lines = event.lines
+    batch.faults = event.faults
 
 
-def _stored(batch: BatchState, event: OutputsStored, _: Commit) -> BatchState:
-    return replace(batch, parts=event.parts, phase="stored") if batch.phase == "ended" else batch
+def _stored(batch: BatchDraft, event: OutputsStored, _: Commit) -> None:
+    if batch.phase == "ended":
+        batch.phase = "stored"
+        batch.parts = event.parts
 
 
-def _published(batch: BatchState, event: RowsPublished, _: Commit) -> BatchState:
-    if batch.phase == "published":
-        return batch
-    return replace(batch, counts=event.counts, again=event.again, rows=event, proven=True, phase="published")
+def _published(batch: BatchDraft, event: RowsPublished, _: Commit) -> None:
+    if batch.phase != "published":
+        batch.phase = "published"
+        batch.counts = event.counts
+        batch.again = event.again
+        batch.rows = event
+        batch.proven = True
 
 
-def _cleaned(batch: BatchState, _event: RemoteCleaned, _: Commit) -> BatchState:
-    return replace(batch, cleaned=True)
+def _cleaned(batch: BatchDraft, _event: RemoteCleaned, _: Commit) -> None:
+    batch.cleaned = True
 
 
-AttemptEvent = FileUploaded | Submitted | Uncertain | Adopted | Voided | Held | Refused
-
-
-def _tried(batch: BatchState, event: AttemptEvent, commit: Commit) -> BatchState:
-    if isinstance(event, Submitted | Adopted):
-        return _made(batch, event, commit)
+def _tried(batch: BatchDraft, event: FileUploaded | Uncertain | Voided | Held | Refused, commit: Commit) -> None:
     if batch.phase == "published" or event.attempt != batch.attempt:
-        return _superseded(batch, event, commit)
-    return _attempted(batch, event, commit)
+        _superseded(batch, event, commit)
+    else:
+        _attempted(batch, event, commit)
 
 
-def _attempted(
-    batch: BatchState, event: FileUploaded | Uncertain | Voided | Held | Refused, commit: Commit
-) -> BatchState:
+def _attempted(batch: BatchDraft, event: FileUploaded | Uncertain | Voided | Held | Refused, commit: Commit) -> None:
     if isinstance(event, Held) and batch.phase in AT_PROVIDER | {"ended", "stored"}:
-        return replace(batch, phase="held", note=event.reason)
-    if isinstance(event, Uncertain) and batch.phase in {"ended", "stored"} and not batch.proven:
-        return _doubted(_without_remote(batch), event, commit)
-    if batch.phase not in UNSETTLED:
-        return _superseded(batch, event, commit)
+        _held(batch, event)
+    elif isinstance(event, Uncertain) and batch.phase in {"ended", "stored"} and not batch.proven:
+        _forget_remote(batch)
+        _doubted(batch, event, commit)
+    elif batch.phase not in UNSETTLED:
+        _superseded(batch, event, commit)
+    else:
+        _told(batch, event, commit)
+
+
+def _told(batch: BatchDraft, event: FileUploaded | Uncertain | Voided | Held | Refused, commit: Commit) -> None:
+    """Take what is said of an attempt of which it is not settled whether it made a batch."""
     match event:
         case FileUploaded(file_id=file_id):
-            return replace(batch, file_id=file_id)
+            batch.file_id = file_id
         case Uncertain():
-            return _doubted(batch, event, commit)
-        case Held(reason=reason):
-            return replace(batch, phase="held", note=reason)
-        case Voided(reason=reason):
-            given_up = {**batch.voided, batch.attempt: batch.batch_key or ""}
-            over = replace(
-                _without_remote(batch),
-                phase="cancelled" if batch.cancel_asked else "voided",
-                voided=given_up,
-                voided_at=commit.at,
-                since={commit.boot: commit.uptime},
-                note=reason,
-            )
-            return _with_what_turned_up(over, commit)
-        case Refused(fault=fault, reason=reason):
-            over = replace(
-                batch,
-                phase="cancelled" if batch.cancel_asked else "refused",
-                fault=fault,
-                code=event.code,
-                needs_person=event.needs_person,
-                not_before=event.not_before,
-                note=reason,
-            )
-            return _with_what_turned_up(over, commit)
+            _doubted(batch, event, commit)
+        case Held():
+            _held(batch, event)
+        case Voided():
+            _voided(batch, event, commit)
+        case Refused():
+            _refused(batch, event, commit)
         case _:
             assert_never(event)
 
 
-def _doubted(batch: BatchState, event: Uncertain, commit: Commit) -> BatchState:
+def _held(batch: BatchDraft, event: Held) -> None:
+    batch.phase = "held"
+    batch.note = event.reason
+
+
+def _voided(batch: BatchDraft, event: Voided, commit: Commit) -> None:
+    _forget_remote(batch)
+    batch.phase = "cancelled" if batch.cancel_asked else "voided"
+    batch.voided = {**batch.voided, batch.attempt: batch.batch_key or ""}
+    batch.voided_at = commit.at
+    batch.since = {commit.boot: commit.uptime}
+    batch.note = event.reason
+    _follow_what_turned_up(batch, commit)
+
+
+def _refused(batch: BatchDraft, event: Refused, commit: Commit) -> None:
+    batch.phase = "cancelled" if batch.cancel_asked else "refused"
+    batch.fault = event.fault
+    batch.code = event.code
+    batch.needs_person = event.needs_person
+    batch.not_before = event.not_before
+    batch.note = event.reason
+    _follow_what_turned_up(batch, commit)
+
+
+def _doubted(batch: BatchDraft, event: Uncertain, commit: Commit) -> None:
     """Whether there is a batch is not known: everybody counts from when its author stopped trying, by his own clock."""
     here = {commit.boot: commit.uptime}
+    batch.note = event.reason
     if batch.phase == "uncertain" and commit.writer != batch.writer:
-        return replace(batch, since={**here, **batch.since}, note=event.reason)
-    return replace(batch, phase="uncertain", uncertain_at=commit.at, since=here, note=event.reason)
+        batch.since = {**here, **batch.since}
+        return
+    batch.phase = "uncertain"
+    batch.uncertain_at = commit.at
+    batch.since = here
 
 
-_NOT_THERE: frozenset[Phase] = frozenset({"voided", "refused", "cancelled"})
-_GUESSED: frozenset[Phase] = AT_PROVIDER | {"ended", "stored", "held"}
-
-
-def _made(batch: BatchState, event: Submitted | Adopted, commit: Commit) -> BatchState:
+def _made(batch: BatchDraft, event: Submitted | Adopted, commit: Commit) -> None:
     """The provider has a batch: a fact, whoever says it and whatever was thought of the attempt meanwhile.
 
     What was adopted as only probable gives way to it; a guess gives way to everything.
@@ -261,77 +309,81 @@ def _made(batch: BatchState, event: Submitted | Adopted, commit: Commit) -> Batc
     is_guess = isinstance(event, Adopted) and not event.proven
     is_last = event.attempt == batch.attempt
     if batch.phase in _NOT_THERE and not is_guess and event.remote_id not in batch.spent:
-        return _followed(batch, event.remote_id, commit)
-    if is_last and batch.phase in UNSETTLED and (batch.phase == "held" or event.remote_id not in batch.superseded):
-        return _followed(batch, event.remote_id, commit, proven=not is_guess)
-    if is_last and batch.phase in _GUESSED and not batch.proven and not is_guess:
+        _follow(batch, event.remote_id, commit)
+    elif is_last and batch.phase in UNSETTLED and (batch.phase == "held" or event.remote_id not in batch.superseded):
+        _follow(batch, event.remote_id, commit, proven=not is_guess)
+    elif is_last and batch.phase in _GUESSED and not batch.proven and not is_guess:
         if event.remote_id == batch.remote_id:
-            return replace(batch, proven=True)
-        return _followed(_without_remote(batch), event.remote_id, commit)
-    return batch if is_guess else _superseded(batch, event, commit)
+            batch.proven = True
+        else:
+            _forget_remote(batch)
+            _follow(batch, event.remote_id, commit)
+    elif not is_guess:
+        _superseded(batch, event, commit)
 
 
-def _followed(batch: BatchState, remote_id: str, commit: Commit, *, proven: bool = True) -> BatchState:
+def _follow(batch: BatchDraft, remote_id: str, commit: Commit, *, proven: bool = True) -> None:
     """From now on the batch is this one at the provider."""
-    return replace(
-        batch,
-        phase="submitted",
-        remote_id=remote_id,
-        superseded=tuple(other for other in batch.superseded if other != remote_id),
-        proven=proven,
-        submitted_at=commit.at,
-        uncertain_at=None,
-        fault=None,
-        needs_person=False,
-        note=None,
-    )
+    batch.phase = "submitted"
+    batch.remote_id = remote_id
+    batch.proven = proven
+    batch.submitted_at = commit.at
+    batch.uncertain_at = batch.fault = batch.note = None
+    batch.needs_person = False
+    if batch.superseded:
+        batch.superseded = tuple(other for other in batch.superseded if other != remote_id)
 
 
-def _with_what_turned_up(batch: BatchState, commit: Commit) -> BatchState:
+def _follow_what_turned_up(batch: BatchDraft, commit: Commit) -> None:
     """Follow a batch of an earlier attempt, where one turned up, instead of making another."""
-    return _followed(batch, batch.superseded[-1], commit) if batch.superseded else batch
+    if batch.superseded:
+        _follow(batch, batch.superseded[-1], commit)
 
 
-def _without_remote(batch: BatchState) -> BatchState:
+def _forget_remote(batch: BatchDraft) -> None:
     """Forget a batch that has nothing for us, but not its name; one that was only guessed may be another's."""
     if batch.remote_id is None:
-        return batch
-    spent = (*batch.spent, batch.remote_id) if batch.proven else batch.spent
-    return replace(batch, remote_id=None, spent=spent, proven=True, end=None, parts=(), remote_parts={})
+        return
+    if batch.proven:
+        batch.spent = (*batch.spent, batch.remote_id)
+    batch.proven = True
+    batch.remote_id = batch.end = None
+    batch.parts = ()
+    batch.remote_parts = {}
 
 
-def _superseded(batch: BatchState, event: AttemptEvent, _: Commit) -> BatchState:
+AttemptEvent = FileUploaded | Submitted | Uncertain | Adopted | Voided | Held | Refused
+
+
+def _superseded(batch: BatchDraft, event: AttemptEvent, _: Commit) -> None:
     """Keep the name of a batch, or of an input, that turned up for an attempt which is over or no longer the last."""
     match event:
-        case Submitted(remote_id=remote_id) | Adopted(remote_id=remote_id, proven=True) if remote_id not in {
-            *batch.superseded,
-            *batch.spent,
-            batch.remote_id,
-        }:
-            return replace(batch, superseded=(*batch.superseded, remote_id))
+        case Submitted(remote_id=remote_id) | Adopted(remote_id=remote_id, proven=True):
+            if remote_id not in {*batch.superseded, *batch.spent, batch.remote_id}:
+                batch.superseded = (*batch.superseded, remote_id)
         case FileUploaded(file_id=file_id) if file_id not in batch.files:
-            return replace(batch, other_files=(*batch.other_files, file_id), cleaned=False)
-        case _:
-            return batch
+            batch.other_files = (*batch.other_files, file_id)
+            batch.cleaned = False
 
 
-def _still_uncertain(batch: BatchState, event: Uncertain, commit: Commit) -> BatchState:
-    is_same = batch.phase == "uncertain" and batch.attempt == event.attempt
-    return _doubted(batch, event, commit) if is_same else batch
+def _still_uncertain(batch: BatchDraft, event: Uncertain, commit: Commit) -> None:
+    if batch.phase == "uncertain" and batch.attempt == event.attempt:
+        _doubted(batch, event, commit)
 
 
-def _refused_after_all(batch: BatchState, event: Refused, commit: Commit) -> BatchState:
+def _refused_after_all(batch: BatchDraft, event: Refused, commit: Commit) -> None:
     """That a writer's own attempt made no batch is a fact, for nobody else could have made one."""
-    is_own = batch.attempt == event.attempt and batch.writer == commit.writer
-    return _attempted(batch, event, commit) if is_own else batch
+    if batch.attempt == event.attempt and batch.writer == commit.writer:
+        _attempted(batch, event, commit)
 
 
-_Rule = Callable[[BatchState, Any, Commit], BatchState]  # Any: each rule names the events that it is for
+_Rule = Callable[[BatchDraft, Any, Commit], None]  # Any: each rule names the events that it is for
 
 _RULES: dict[type[AnyEvent], _Rule] = {
     InputStored: _prepared,
     AttemptOpened: _opened,
-    **dict.fromkeys((FileUploaded, Submitted, Uncertain, Adopted, Voided, Held, Refused), _tried),
+    **dict.fromkeys((Submitted, Adopted), _made),
+    **dict.fromkeys((FileUploaded, Uncertain, Voided, Held, Refused), _tried),
     StatusChanged: _status_changed,
     Ended: _ended,
     OutputsStored: _stored,

@@ -126,7 +126,7 @@ class Study:
         return explaining.explain(self._reader, request_id)
 
     def _status(self) -> ExperimentStatus:
-        return reporting.status(self._reader, [self.name]).experiments[0]
+        return reporting.status(self._reader, [self.name], briefly=True).experiments[0]
 
     def _check_pairs(self) -> None:
         if not summaries.is_pairwise(self._reader, self.name):

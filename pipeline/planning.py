@@ -1,6 +1,5 @@
 """What is due: pure decisions on the state of a run. Nothing here reads a clock, a store or a network."""
 
-from collections import Counter
 from collections.abc import Container, Iterable
 from datetime import datetime, timedelta
 
@@ -48,8 +47,9 @@ def due(state: RunState, now: datetime, *, mended: bool = False, only: Container
         mended: a person is here and may have mended the account.
         only: look at nothing but these slices.
     """
-    batches = tuple(batch for batch in state.batches.values() if only is None or batch.segment in only)
-    paused = any(_pauses(batch) and not may_be_sent(batch, now, mended=mended) for batch in state.batches.values())
+    active = state.batches.active.values()
+    batches = tuple(batch for batch in active if only is None or batch.segment in only)
+    paused = any(_pauses(batch) and not may_be_sent(batch, now, mended=mended) for batch in active)
     return Due(
         prepare=tuple(batch for batch in batches if batch.phase == "planned"),
         submit=() if paused else tuple(batch for batch in batches if may_be_sent(batch, now, mended=mended)),
@@ -111,7 +111,7 @@ def is_complete(state: RunState) -> bool:
 
 def waits_for_a_person(state: RunState) -> list[BatchState]:
     """Return the batches that nothing but a person's hand moves on."""
-    stopped = (batch for batch in state.batches.values() if batch.phase not in {"published", "cancelled"})
+    stopped = (batch for batch in state.batches.active.values() if batch.phase not in {"published", "cancelled"})
     return [batch for batch in stopped if batch.phase == "held" or batch.needs_person]
 
 
@@ -120,13 +120,12 @@ def moves_by_itself(state: RunState, *, unreachable: Iterable[BatchId] = ()) -> 
 
     Nothing is sent to an account that a person must mend.
     """
+    active = state.batches.active.values()
     by_hand = waits_for_a_person(state)
     stuck = {*unreachable, *(batch.batch_id for batch in by_hand)}
     if any(map(_pauses, by_hand)):
-        stuck |= {
-            batch.batch_id for batch in state.batches.values() if batch.phase in {"planned", "prepared", "voided"}
-        }
-    return any(batch.phase != "published" and batch.batch_id not in stuck for batch in state.batches.values())
+        stuck |= {batch.batch_id for batch in active if batch.phase in {"planned", "prepared", "voided"}}
+    return any(batch.phase != "published" and batch.batch_id not in stuck for batch in active)
 
 
 def alarm(batch: BatchState, now: datetime, *, kept: timedelta) -> str | None:
@@ -157,8 +156,9 @@ def to_clean(state: RunState) -> list[BatchState]:
 
     Some providers give equal inputs one name: what a batch that is not durable needs is left alone.
     """
-    needed = {name for batch in state.batches.values() if batch.phase != "published" for name in batch.files}
-    published = [batch for batch in state.batches.values() if batch.phase == "published" and not batch.cleaned]
+    active = state.batches.active.values()
+    needed = {name for batch in active if batch.phase != "published" for name in batch.files}
+    published = [batch for batch in active if batch.phase == "published" and not batch.cleaned]
     return [batch for batch in published if batch.files and not needed.intersection(batch.files)]
 
 
@@ -166,7 +166,7 @@ def unasked(state: RunState) -> list[int]:
     """Return the slices of the run that nobody asked to send."""
     if state.plan is None:
         return []
-    asked = {batch.segment for batch in state.batches.values()}
+    asked = state.batches.ended()
     return [index for index in range(len(state.segments)) if index not in asked]
 
 
@@ -174,9 +174,7 @@ def unfollowed(state: RunState) -> list[int]:
     """Return the slices whose requests have all ended and that nothing goes on from yet, though something may."""
     if state.plan is None or sum(segment.requests for segment in state.segments) == state.plan.requests:
         return []
-    ended = Counter[int]()
-    for batch in state.batches.values():
-        ended[batch.segment] += batch.counts.ended if batch.phase == "published" else 0
+    ended = state.batches.ended()
     followed = {turn.after for turn in state.turns}
     return [
         index

@@ -144,7 +144,7 @@ def _caught_up(found: _Found, view: _View) -> list[dg.AssetMaterialization]:
 
 def _said(watch: Watch, runs: Sequence[Run], seen: Round) -> str:
     """Return what is awaited, in words."""
-    open_ = [batch for run in runs for batch in run.state.batches.values() if batch.phase in AT_PROVIDER]
+    open_ = [batch for run in runs for batch in run.state.batches.active.values() if batch.phase in AT_PROVIDER]
     since = oldest(runs)
     if since is None:
         return "no batch is at its provider"

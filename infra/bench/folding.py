@@ -1,6 +1,19 @@
-"""The state of a run with 80,000 events: from every commit of its log, and from a checkpoint on."""
+"""The state of a run with 80,000 events: from the bodies of its commits, from a store, and from a checkpoint on.
 
+Each row stands beside a script that does the same work with `json.loads` and dictionaries, knows just as much of the
+protocol as this history needs, and ends with the same facts about every batch.
+
+- `ours` and `json_fold` begin with the bodies of all commits in memory; they decode and fold.
+- `proven` and `json_proven` begin with a store: they list it, read every object, hash it, see that the next one names
+  its hash, decode and fold. The floor of this row is our own; the design has none.
+- `from_a_checkpoint` begins with a store too and ends with the run's counts, as a round of `resume` does. It stands
+  beside `json_fold`, which has everything in memory already: without a checkpoint there is no way around its work.
+"""
+
+import hashlib
 import json
+from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +35,11 @@ from pipeline.events import (
     Segment,
     StatusChanged,
     Submitted,
+    decode_unproven,
 )
+from pipeline.folding import fold
 from pipeline.ids import BatchId, Digest, ExperimentName, RunId, batch_id
-from pipeline.state import RunState
+from pipeline.state import BatchState, RunState
 from pipeline.storage import checkpoints, keys
 from pipeline.storage.checkpoints import Checkpoint
 from pipeline.storage.log import RunLog, current_state, read_commits
@@ -32,6 +47,7 @@ from pipeline.storage.memory import MemoryStore
 
 RUN = RunId("essays--default--openai--gpt-6-luna--default--forward")
 AT_ONCE = 100  # batches that are planned, polled and ended in one commit; everything else is a commit of its own
+AT_A_TIME = 128  # commits that a log decodes before it folds them
 DIGEST = Digest("0" * 64)
 
 
@@ -113,83 +129,152 @@ def _store(folder: Path, *, with_checkpoint: bool) -> MemoryStore:
     return store
 
 
+def _bodies(store: MemoryStore) -> list[bytes]:
+    return [store.get(key) for key in store.list_from(keys.LOG)]
+
+
 def ours(folder: Path, size: int) -> Result:
+    bodies = _bodies(_store(folder, with_checkpoint=False))
+    found: list[RunState] = []
+    spent = timed(lambda: found.append(_folded(bodies)))
+    return {**spent, "whole": _is_whole(found, size)}
+
+
+def _folded(bodies: list[bytes]) -> RunState:
+    blocks = (bodies[at : at + AT_A_TIME] for at in range(0, len(bodies), AT_A_TIME))
+    return fold(RunState(run_id=RUN), chain.from_iterable(map(decode_unproven, blocks)))
+
+
+def proven(folder: Path, size: int) -> Result:
     store = _store(folder, with_checkpoint=False)
-    found: list[int] = []
-    spent = timed(lambda: found.append(current_state(store, RUN).counts.ok))
-    return {**spent, "whole": float(found == [1_000 * size])}
+    found: list[RunState] = []
+    spent = timed(lambda: found.append(current_state(store, RUN)))
+    return {**spent, "whole": _is_whole(found, size)}
 
 
 def from_a_checkpoint(folder: Path, size: int) -> Result:
     store = _store(folder, with_checkpoint=True)
-    found: list[int] = []
-    spent = timed(lambda: found.append(current_state(store, RUN).counts.ok))
-    return {**spent, "whole": float(found == [1_000 * size])}
+    found: list[RunState] = []
+    counted: list[Counts] = []
+
+    def work() -> None:
+        found.append(current_state(store, RUN))
+        counted.append(found[0].counts)
+
+    spent = timed(work)
+    return {**spent, "whole": _is_whole(found, size) * (counted[0].ok == 1_000 * size)}
+
+
+def _is_whole(found: list[RunState], size: int) -> float:
+    (state,) = found
+    return float(len(state.batches) == size and state.counts.ok == 1_000 * size)
 
 
 def json_fold(folder: Path, size: int) -> Result:
-    """`json.loads` of every object, and a dictionary a batch that its events change: the same state as ours."""
+    """`json.loads` of every body, and a dictionary a batch that its events change if they come in turn."""
     store = _store(folder, with_checkpoint=False)
+    bodies = _bodies(store)
     batches: dict[str, dict[str, Any]] = {}
-
-    def work() -> int:
-        for key in store.list_from(keys.LOG):
-            commit = json.loads(store.get(key))
-            for event in commit["events"]:
-                if event["type"] == "batch-planned":
-                    batches[event["batch_id"]] = {**event, "phase": "planned"}
-                elif event["type"] != "run-planned":
-                    _change(batches[event["batch_id"]], event, commit)
-        return sum(batch["rows"]["counts"]["ok"] for batch in batches.values())
-
-    spent = timed(work)
+    spent = timed(lambda: _fold_json(batches, map(json.loads, bodies)))
     return {**spent, "same": float(_is_same(batches, current_state(store, RUN)))}
 
 
+def json_proven(folder: Path, size: int) -> Result:
+    """The same from a store: every object is listed, read, and hashed for the next one to name it."""
+    store = _store(folder, with_checkpoint=False)
+    batches: dict[str, dict[str, Any]] = {}
+
+    def chained() -> Iterable[dict[str, Any]]:
+        before = None
+        for key in store.list_from(keys.log(RUN)):
+            body = store.get(key)
+            commit = json.loads(body)
+            if commit["prev"] != before:
+                raise ValueError(key)
+            before = hashlib.sha256(body).hexdigest()
+            yield commit
+
+    spent = timed(lambda: _fold_json(batches, chained()))
+    return {**spent, "same": float(_is_same(batches, current_state(store, RUN)))}
+
+
+def _fold_json(batches: dict[str, dict[str, Any]], commits: Iterable[dict[str, Any]]) -> None:
+    epoch = 0
+    for commit in commits:
+        if commit["epoch"] < epoch:
+            continue
+        epoch = commit["epoch"]
+        for event in commit["events"]:
+            if event["type"] == "batch-planned":
+                batches.setdefault(event["batch_id"], {**event, "phase": "planned", "place": len(batches)})
+            elif event["type"] != "run-planned":
+                _change(batches[event["batch_id"]], event, commit)
+
+
+_IN_TURN = {
+    "input-stored": {"planned"},
+    "attempt-opened": {"prepared"},
+    "submitted": {"submitting"},
+    "status-changed": {"submitted", "running"},
+    "ended": {"submitted", "running"},
+    "outputs-stored": {"ended"},
+    "rows-published": {"stored"},
+}
+
+
 def _change(batch: dict[str, Any], event: dict[str, Any], commit: dict[str, Any]) -> None:
-    match event["type"]:
+    kind = event["type"]
+    if batch["phase"] not in _IN_TURN[kind]:
+        return
+    match kind:
         case "input-stored":
             batch["phase"], batch["input"] = "prepared", event
         case "attempt-opened":
-            batch["phase"], batch["opened_at"], batch["writer"] = "submitting", commit["at"], commit["writer"]
-            batch["attempt"], batch["batch_key"], batch["account"] = (
-                event["attempt"],
-                event["batch_key"],
-                event["account"],
-            )
+            batch["phase"], batch["attempt"], batch["batch_key"] = "submitting", event["attempt"], event["batch_key"]
+            batch["account"], batch["writer"], batch["opened_at"] = event["account"], commit["writer"], commit["at"]
+            batch.setdefault("first_opened_at", commit["at"])
         case "submitted":
             batch["phase"], batch["remote_id"], batch["submitted_at"] = "submitted", event["remote_id"], commit["at"]
         case "status-changed":
             batch["phase"], batch["remote_status"], batch["status_at"] = "running", event["status"], commit["at"]
+            batch["since"] = {commit["boot"]: commit["uptime"]}
         case "ended":
             batch["phase"], batch["end"], batch["remote_status"] = "ended", event["end"], event["status"]
-            batch["ended_at"], batch["remote_parts"] = commit["at"], event["parts"]
+            batch["ended_at"], batch["since"] = commit["at"], {commit["boot"]: commit["uptime"]}
+            batch["remote_parts"], batch["remote_lines"] = event["parts"], event["lines"]
+            batch["faults"], batch["fault"], batch["not_before"] = event["faults"], event["fault"], event["not_before"]
         case "outputs-stored":
             batch["phase"], batch["parts"] = "stored", event["parts"]
         case "rows-published":
             batch["phase"], batch["rows"], batch["counts"] = "published", event, event["counts"]
+            batch["again"] = event["again"]
 
 
 def _is_same(batches: dict[str, dict[str, Any]], state: RunState) -> bool:
-    """Say whether what the dictionaries hold is what our state says."""
-    ours = json.loads(msgspec.json.encode(state.batches))
-    return ours.keys() == batches.keys() and all(
-        ours[name][field] == value
-        for name, batch in batches.items()
-        for field, value in batch.items()
-        if field != "type"
-    )
+    """Say whether the dictionaries hold all that our state says, and nothing else."""
+    blank = BatchState(batch_id=BatchId(""), segment=0, send=0, requests=0, after=None)
+    unsaid = json.loads(msgspec.json.encode(blank))
+    theirs = {name: {**unsaid, **batch} for name, batch in batches.items()}
+    for batch in theirs.values():
+        del batch["type"]
+    return bool(theirs == json.loads(msgspec.json.encode(dict(state.batches))))
 
 
 def bars(folder: Path, sizes: dict[str, int], rounds: int) -> list[Bar]:
     size = sizes["batches"]
     prepare(folder, size)
-    names = ("ours", "from_a_checkpoint", "json_fold")
+    names = ("ours", "proven", "from_a_checkpoint", "json_fold", "json_proven")
     seen = side_by_side((Case(f"folding.{name}", folder, size) for name in names), rounds=rounds)
-    over = {name: ratios(seen, "folding.json_fold", f"folding.{name}") for name in names}
-    whole = values(seen, "folding.ours", "whole") + values(seen, "folding.from_a_checkpoint", "whole")
+    over_fold, over_proven = (
+        {name: ratios(seen, f"folding.{peer}", f"folding.{name}") for name in names[:3]}
+        for peer in ("json_fold", "json_proven")
+    )
+    whole = [found for name in names[:3] for found in values(seen, f"folding.{name}", "whole")]
+    same = [found for name in names[3:] for found in values(seen, f"folding.{name}", "same")]
     return [
-        at_least("state", f"fold of {8 * size:,} events, over json.loads", over["ours"], 3),
-        at_least("state", "the same from a checkpoint", over["from_a_checkpoint"], 50),
+        at_least("state", f"fold of {8 * size:,} events, decode included, over json.loads", over_fold["ours"], 3),
+        at_least("state", "from a store, chain proven, over json.loads + hashlib", over_proven["proven"], 1.5),
+        at_least("state", "from a checkpoint, over a json.loads fold", over_fold["from_a_checkpoint"], 50),
         at_least("state", "every batch is accounted for", whole, 1, ""),
+        at_least("state", "the peers come to the same state", same, 1, ""),
     ]

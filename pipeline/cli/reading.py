@@ -32,7 +32,7 @@ def status(
 ) -> None:
     """Show the conservation table per experiment, run and batch."""
     worker, moment = worker_on(store), _moment(as_of)
-    found = store_status(worker, chosen(worker, names), as_of=moment)
+    found = store_status(worker, chosen(worker, names), as_of=moment, briefly=not as_json)
     if as_json:
         print_json(found)
     elif found.experiments:

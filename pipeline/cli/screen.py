@@ -123,7 +123,7 @@ def _show_conservation(experiment: ExperimentStatus) -> None:
     names = ["planned", *STATUSES, "open"]
     shown = [name for name in names if experiment.counts.get(name) or name in {"planned", "ok", "open"}]
     lines = {
-        run.run_id: [len(run.batches), *(run.counts.get(name, 0) for name in shown), _unsent(run)]
+        run.run_id: [len(run.batches) + run.done, *(run.counts.get(name, 0) for name in shown), _unsent(run)]
         for run in experiment.runs
     }
     headings = ["batches", *shown, "unsent"]

@@ -198,7 +198,7 @@ def _tell_unsent(runs: list[Run]) -> bool:
         (run, batch)
         for run in runs
         if not run.is_live
-        for batch in run.state.batches.values()
+        for batch in run.state.batches.active.values()
         if batch.phase in _UNSENT
     ]
     reasons: dict[str, dict[RunId, None]] = {}
@@ -279,7 +279,7 @@ def finish(worker: Worker, runs: list[Run], *, interval: float, once: bool = Fal
         end = resume_runs(worker, runs, interval=interval, once=once, watch=watch)
     failed = {run.experiment.name for run in runs if run.failure}
     names = [name for name in dict.fromkeys(run.experiment.name for run in runs) if name not in failed]
-    show_status(status(worker, names).experiments if names else [])
+    show_status(status(worker, names, briefly=True).experiments if names else [])
     return _exit_code(end, strict=strict)
 
 

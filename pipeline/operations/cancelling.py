@@ -18,7 +18,7 @@ def cancel(run: Run) -> int:
     Slices that nobody asked to send are planned first, so that their requests end as cancelled too.
     """
     asked = _record(run)
-    for batch in run.state.batches.values():
+    for batch in run.state.batches.active.values():
         at_provider = batch.batch_id in asked and batch.phase in AT_PROVIDER and not run.is_live and batch.proven
         if at_provider and batch.remote_id is not None:
             try:
@@ -52,7 +52,7 @@ def _wish(state: RunState) -> tuple[*tuple[BatchPlanned, ...], CancelAsked] | No
     """Return the next commit: the end of batches that are open or, if none is, of slices that nobody asked for."""
     open_ = [
         batch.batch_id
-        for batch in state.batches.values()
+        for batch in state.batches.active.values()
         if batch.phase not in {"published", "cancelled"} and not batch.cancel_asked
     ]
     missing = [] if open_ else planning.unasked(state)[:_BATCHES_A_COMMIT]

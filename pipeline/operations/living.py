@@ -43,7 +43,7 @@ _encoder = msgspec.json.Encoder()
 def call_due(run: Run, *, only: Container[int] | None = None) -> int:
     """Make the calls of every live batch of the run, or of some slices; return how many batches are complete now."""
     complete = 0
-    for batch in run.refresh().batches.values():
+    for batch in run.refresh().batches.active.values():
         if only is not None and batch.segment not in only:
             continue
         if batch.phase in AT_PROVIDER or batch in planning.due(run.state, run.worker.clock.now(), mended=True).submit:

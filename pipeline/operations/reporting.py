@@ -26,8 +26,8 @@ class BatchStatus(msgspec.Struct, frozen=True, kw_only=True):
     note: str | None
 
 
-class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One run in the conservation table."""
+class RunStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One run in the conservation table; beside those told of, it has so many batches that are `done`."""
 
     run_id: RunId
     provider: str
@@ -36,6 +36,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     direction: str
     counts: dict[str, int]
     batches: tuple[BatchStatus, ...]
+    done: int = 0
 
 
 class ExperimentStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,12 +64,19 @@ def experiments_named(worker: Worker, names: Iterable[str], *, place: str) -> li
     return found
 
 
-def status(worker: Worker, names: Iterable[ExperimentName], *, as_of: datetime | None = None) -> StoreStatus:
-    """Return the conservation table of these experiments, now or as it was."""
+def status(
+    worker: Worker, names: Iterable[ExperimentName], *, as_of: datetime | None = None, briefly: bool = False
+) -> StoreStatus:
+    """Return the conservation table of these experiments, now or as it was.
+
+    Args:
+        briefly: tell only of batches that something is left to do about, and how many the others are.
+    """
     found = {name: worker.runs(name) for name in names}
     states = _states(worker, [run for runs in found.values() for run in runs], as_of)
     now = as_of or worker.clock.now()
-    return StoreStatus(experiments=tuple(_experiment(name, runs, states, now) for name, runs in found.items()))
+    told = {name: [(run, states[run.run_id]) for run in runs if run.run_id in states] for name, runs in found.items()}
+    return StoreStatus(experiments=tuple(_experiment(name, told[name], now, briefly=briefly) for name in told))
 
 
 def _states(worker: Worker, runs: list[Run], as_of: datetime | None) -> dict[RunId, RunState]:
@@ -80,16 +88,16 @@ def _states(worker: Worker, runs: list[Run], as_of: datetime | None) -> dict[Run
 
 
 def _experiment(
-    name: ExperimentName, found: list[Run], states: dict[RunId, RunState], now: datetime
+    name: ExperimentName, runs: list[tuple[Run, RunState]], now: datetime, *, briefly: bool
 ) -> ExperimentStatus:
-    runs = [(run, states[run.run_id]) for run in found if run.run_id in states]
     total = sum((counts_of(state, run.config.requests) for run, state in runs), Counts())
-    told = tuple(_run(run, state, now) for run, state in runs)
+    told = tuple(_run(run, state, now, briefly=briefly) for run, state in runs)
     return ExperimentStatus(name=name, counts=total.as_dict(), runs=told)
 
 
-def _run(run: Run, state: RunState, now: datetime) -> RunStatus:
+def _run(run: Run, state: RunState, now: datetime, *, briefly: bool) -> RunStatus:
     judge = run.config.judge
+    told = state.batches.active if briefly else state.batches
     kept = providers.kept(judge.provider)
     return RunStatus(
         run_id=run.run_id,
@@ -98,7 +106,8 @@ def _run(run: Run, state: RunState, now: datetime) -> RunStatus:
         reasoning=judge.reasoning,
         direction=run.config.direction,
         counts=counts_of(state, run.config.requests).as_dict(),
-        batches=tuple(_batch(batch, now, kept) for batch in state.batches.values()),
+        batches=tuple(_batch(batch, now, kept) for batch in told.values()),
+        done=len(state.batches) - len(told),
     )
 
 

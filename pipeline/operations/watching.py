@@ -156,7 +156,7 @@ def pause(batch: BatchState, now: datetime) -> float:
 
 def oldest(runs: Iterable[Run]) -> datetime | None:
     """Return since when the longest waiting batch has been at its provider."""
-    waiting = (batch for run in runs for batch in run.state.batches.values() if batch.phase in AT_PROVIDER)
+    waiting = (batch for run in runs for batch in run.state.batches.active.values() if batch.phase in AT_PROVIDER)
     return min((batch.submitted_at for batch in waiting if batch.submitted_at), default=None)
 
 

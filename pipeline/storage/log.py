@@ -238,7 +238,8 @@ def _blocks(store: Reads, run_id: RunId, numbers: range) -> Iterator[_Block]:
             some, numbers = numbers[:_READ_AHEAD], numbers[_READ_AHEAD:]
             each = -(-len(some) // _READERS)
             stretches = [some[at : at + each] for at in range(0, len(some), each)]
-            yield _Block(numbers=some, bodies=list(chain.from_iterable(pool.map(read, stretches))))
+            for stretch, bodies in zip(stretches, pool.map(read, stretches), strict=True):
+                yield _Block(numbers=stretch, bodies=bodies)
 
 
 def _body(store: Reads, key: str) -> bytes:

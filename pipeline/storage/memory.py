@@ -2,11 +2,14 @@
 
 import io
 import threading
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
 from typing import BinaryIO
 
 from pipeline.errors import ConflictError, MissingError
 from pipeline.storage import keys
+
+_BEHIND_SLASH = chr(ord("/") + 1)
 
 
 class MemoryStore:
@@ -15,6 +18,7 @@ class MemoryStore:
     def __init__(self, name: str = "memory") -> None:
         self.url = f"memory://{name}"
         self._objects: dict[str, bytes] = {}
+        self._keys: list[str] = []
         self._lock = threading.Lock()
 
     def put_new(self, key: str, body: bytes) -> None:
@@ -23,6 +27,7 @@ class MemoryStore:
             if keys.checked(key) in self._objects:
                 raise ConflictError(f"{key} exists already")
             self._objects[key] = bytes(body)
+            insort(self._keys, key)
 
     def put_stream(self, key: str, chunks: Iterable[bytes]) -> None:
         """Create an object of any size whole, or raise ConflictError."""
@@ -46,7 +51,8 @@ class MemoryStore:
     def list_from(self, folder: str, *, after: str = "") -> list[str]:
         """Return every key below the folder that sorts behind `after`, in order."""
         with self._lock:
-            return sorted(key for key in self._objects if key.startswith(f"{folder}/") and key > after)
+            start = max(bisect_left(self._keys, f"{folder}/"), bisect_right(self._keys, after))
+            return self._keys[start : bisect_left(self._keys, f"{folder}{_BEHIND_SLASH}")]
 
     def folders(self, folder: str) -> list[str]:
         """Return the names directly below the folder that hold objects, in order."""

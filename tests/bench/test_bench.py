@@ -25,7 +25,7 @@ def stage(name: str) -> ModuleType:
         ("building", 300, "ours json_loop orjson_loop bytes_only planning_ours planning_counted equality"),
         ("parsing", 300, "ours json_pandas openai_types duck decode_and_write reading equality"),
         ("finding", 300, "ours dictionary polars_join"),
-        ("folding", 20, "ours from_a_checkpoint json_fold"),
+        ("folding", 20, "ours proven from_a_checkpoint json_fold json_proven"),
         ("whole", 300, "ours"),
     ],
 )
@@ -34,7 +34,10 @@ def test_every_case_of_a_stage_runs_and_says_the_same(name: str, size: int, case
     module.prepare(tmp_path, size)
     found = {case: getattr(module, case)(tmp_path, size) for case in cases.split()}
     checks = {
-        result[check] for result in found.values() for check in ("equal", "exact", "whole", "ok") if check in result
+        result[check]
+        for result in found.values()
+        for check in ("equal", "exact", "whole", "ok", "same")
+        if check in result
     }
     assert checks <= {1.0}
     assert all(result["cpu"] > 0 for case, result in found.items() if case != "equality")

@@ -60,6 +60,19 @@ def test_a_store_copied_from_a_mistyped_address_is_a_mistake(pairlog: Callable[.
     assert "holds no experiment" in " ".join(called.err.split())
 
 
+def test_status_counts_the_batches_that_are_done_and_names_them_to_programs(
+    pairlog: Callable[..., Called], simulator: Simulator, experiment_file: Callable[..., Path]
+) -> None:
+    assert pairlog("run", experiment_file(), "--interval", "0").code == 0
+    (run,) = json.loads(pairlog("status", "--json").out)["experiments"][0]["runs"]
+    assert set(run) == {"run_id", "provider", "model", "reasoning", "direction", "counts", "batches"}
+    shown = pairlog("status")
+    (line,) = [line for line in (shown.out + shown.err).splitlines() if run["run_id"] in line]
+    assert [len(run["batches"]), *(run["counts"][name] for name in ("planned", "ok", "open"))] == [
+        int(cell) for cell in line.split() if cell.isdigit()
+    ]
+
+
 def test_a_study_from_plan_to_results(
     pairlog: Callable[..., Called], simulator: Simulator, experiment_file: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -22,7 +22,7 @@ def test_every_past_version_folds_to_the_state_it_had(version: Path) -> None:
     commits = [decode_commit(path.read_bytes(), key=path.name) for path in sorted(version.glob("*.json"))]
     state = fold(RunState(run_id=RunId(commits[0].run_id)), commits)
     then = msgspec.json.decode((version / "state").read_bytes())
-    now = msgspec.json.decode(msgspec.json.encode(state))
+    now = msgspec.json.decode(msgspec.json.encode(state, enc_hook=dict))
     assert _common(now, then) == then
 
 

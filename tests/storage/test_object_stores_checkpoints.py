@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from pipeline import planning
 from pipeline.clock import FixedClock
 from pipeline.domain import Counts
 from pipeline.errors import CorruptObjectError, StoreError
@@ -24,14 +25,17 @@ from pipeline.events import (
     OutputsStored,
     Part,
     Refused,
+    RemoteCleaned,
     RowsPublished,
+    RunPlanned,
+    Segment,
     StatusChanged,
     Submitted,
     Uncertain,
     Voided,
 )
 from pipeline.folding import fold
-from pipeline.ids import BatchId, Digest, RunId
+from pipeline.ids import BatchId, Digest, ExperimentName, RunId
 from pipeline.state import RunState
 from pipeline.storage import checkpoints, keys
 from pipeline.storage.checkpoints import Checkpoint, decode, encode
@@ -66,6 +70,7 @@ def _facts(batch_id: BatchId, attempt: int) -> list[AnyEvent]:
         Ended(batch_id=batch_id, end="expired", status="expired", parts={"output": "f"}),
         OutputsStored(batch_id=batch_id, attempt=attempt, parts=(part,)),
         RowsPublished(batch_id=batch_id, key="k", digest=DIGEST, counts=Counts(planned=3, ok=2), again=1),
+        RemoteCleaned(batch_id=batch_id),
     ]
 
 
@@ -73,11 +78,12 @@ _events = st.builds(
     lambda batch, attempt, which: _facts(BatchId(f"b{batch}"), attempt)[which],
     st.integers(0, 3),
     st.integers(1, 3),
-    st.integers(0, 14),
+    st.integers(0, 15),
 )
+_histories = st.lists(st.lists(_events, min_size=1, max_size=4), min_size=1, max_size=25)
 
 
-@given(st.lists(st.lists(_events, min_size=1, max_size=4), min_size=1, max_size=25), st.data())
+@given(_histories, st.data())
 def test_a_checkpoint_and_the_tail_give_the_state_of_all_commits(
     groups: list[list[AnyEvent]], data: st.DataObject
 ) -> None:
@@ -91,6 +97,40 @@ def test_a_checkpoint_and_the_tail_give_the_state_of_all_commits(
     checkpoints.save(store, Checkpoint(seq=cut - 1, head=chain[cut - 1][1], state=state))
     assert checkpoints.load(store, RUN) is not None
     assert current_state(store, RUN) == a_log(store).refresh() == state_as_of(store, RUN)
+
+
+def _plan() -> RunPlanned:
+    segments = tuple(Segment(start=3 * number, requests=3, bytes=9) for number in range(3))
+    return RunPlanned(
+        experiment=ExperimentName("e"), experiment_digest=DIGEST, run_digest=DIGEST, requests=12, attempts=3,
+        segments=segments,
+    )  # fmt: skip
+
+
+@given(_histories, st.data())
+def test_checkpoints_made_of_checkpoints_lead_to_the_same_state(
+    groups: list[list[AnyEvent]], data: st.DataObject
+) -> None:
+    store = MemoryStore()
+    log = a_log(store)
+    for group in ([_plan()], *groups):
+        log.append(*group)
+    commits = [commit for commit, _ in read_commits(store, RUN)]
+    whole, state, at = fold(RunState(run_id=RUN), commits), RunState(run_id=RUN), 0
+    for cut in sorted(data.draw(st.lists(st.integers(1, len(commits)), max_size=4))):
+        state, at = fold(state, commits[at:cut]), cut
+        loaded = decode(encode(Checkpoint(seq=at - 1, head=DIGEST, state=state)))
+        assert loaded is not None
+        state = loaded.state
+    state = fold(state, commits[at:])
+    assert _answers(state) == _answers(whole)
+    assert (state, list(state.batches)) == (whole, list(whole.batches))
+
+
+def _answers(state: RunState) -> list[object]:
+    """Return what is decided on a state without looking at what is done."""
+    asked = (planning.is_complete, planning.to_clean, planning.unasked, planning.unfollowed, planning.moves_by_itself)
+    return [state.counts, len(state.batches), planning.due(state, MOMENT), *(ask(state) for ask in asked)]
 
 
 @pytest.fixture
@@ -108,6 +148,15 @@ def store() -> MemoryStore:
 
 def _tamper(store: MemoryStore, key: str, body: bytes) -> None:
     store._objects[key] = body
+
+
+def _sealed(packed: bytes) -> bytes:
+    return packed + checkpoints._seal(packed)
+
+
+def _remove(store: MemoryStore, key: str) -> None:
+    del store._objects[key]
+    store._keys.remove(key)
 
 
 def _is_used(store: MemoryStore) -> bool:
@@ -155,14 +204,14 @@ def test_a_checkpoint_of_another_run_is_ignored(store: MemoryStore) -> None:
 
 
 def test_a_checkpoint_under_another_number_is_ignored(store: MemoryStore) -> None:
-    _tamper(store, keys.checkpoint(RUN, 20), store.get(keys.checkpoint(RUN, 29)))
-    del store._objects[keys.checkpoint(RUN, 29)]
+    store.put_new(keys.checkpoint(RUN, 20), store.get(keys.checkpoint(RUN, 29)))
+    _remove(store, keys.checkpoint(RUN, 29))
     assert not _is_used(store)
 
 
 def test_a_checkpoint_ahead_of_the_log_is_ignored(store: MemoryStore) -> None:
     for seq in range(20, 30):
-        del store._objects[keys.commit(RUN, seq)]
+        _remove(store, keys.commit(RUN, seq))
     assert not _is_used(store)
     assert current_state(store, RUN).commits == 20
 
@@ -183,13 +232,13 @@ def test_a_checkpoint_that_other_code_folded_is_ignored(store: MemoryStore) -> N
     assert decode(encode(made)) == made
     content = checkpoints._contents.decode(checkpoints.zstd.decompress(encode(made)))
     foreign = checkpoints._encoder.encode(replace(content, folded_by=DIGEST))
-    assert decode(checkpoints._sealed(checkpoints.zstd.compress(foreign))) is None
+    assert decode(_sealed(checkpoints.zstd.compress(foreign))) is None
 
 
 @pytest.mark.parametrize("content", [b"", b"not msgpack", b"\x80", b"\xa3\xff\xff\xff"], ids=repr)
 def test_a_checkpoint_of_another_shape_is_ignored(store: MemoryStore, content: bytes) -> None:
-    assert decode(checkpoints._sealed(checkpoints.zstd.compress(content))) is None
-    assert decode(checkpoints._sealed(content)) is None
+    assert decode(_sealed(checkpoints.zstd.compress(content))) is None
+    assert decode(_sealed(content)) is None
 
 
 def test_an_older_checkpoint_serves_when_the_newest_is_damaged(store: MemoryStore) -> None:
@@ -286,5 +335,5 @@ def test_the_states_of_many_runs_are_those_of_each(store: MemoryStore) -> None:
             log.append(*_facts(BatchId(f"b{number}"), 1)[:5])
         log.refresh()
     _tamper(store, keys.checkpoint(runs[3], 11), b"damaged")
-    del store._objects[keys.commit(runs[4], 11)]
+    _remove(store, keys.commit(runs[4], 11))
     assert current_states(store, runs) == {run_id: state_as_of(store, run_id) for run_id in runs}
