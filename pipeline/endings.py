@@ -8,11 +8,11 @@ and what was wrong in itself. How often is limited, but a send that was nobody's
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
-from pipeline.domain import Output, Status
+from pipeline.domain import Outcome, Output, Status
 from pipeline.state import BatchState
 from pipeline.tasks.answers import Unparsed
 
@@ -43,6 +43,7 @@ _UNSENT: Mapping[Unsent, Ending] = {
     "no_answer_to_go_on_from": Ending(status="cancelled", reason="no_answer_to_go_on_from"),
     "too_large": Ending(status="errored", reason="too_large"),
 }
+_OUTCOMES = {outcome: Ending(status="ok", value=outcome) for outcome in get_args(Outcome)}
 
 
 class Sending(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -82,9 +83,10 @@ def ending_of(output: Output, read: Callable[[str | None], Any | Unparsed]) -> E
     if output.status != "answered":
         return Ending(status=output.status, reason=output.reason, again=may_be_mended(output))
     value = read(output.content)
-    if isinstance(value, Unparsed):
+    if type(value) is Unparsed:  # isinstance asks a struct's metaclass, at the price of the rest of this function
         return Ending(status=value.status, reason=value.reason)
-    return Ending(status="ok", value=value)
+    shared = _OUTCOMES.get(value) if type(value) is str else None
+    return shared or Ending(status="ok", value=value)
 
 
 def may_be_mended(output: Output) -> bool:
