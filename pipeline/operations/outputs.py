@@ -97,14 +97,14 @@ class Reading:
     def _rows(self, contradicted: set[int]) -> Iterator[Rows]:
         """Yield the rows that are final, a block of lines at a time, then what became of all other requests."""
         read = self._answer
-        for block, late in self._raw.blocks():
-            places, outputs = self._placed(block)
-            self.foreign += len(block) - len(outputs)
+        for block in self._raw.blocks():
+            places, outputs = self._placed(block.outputs)
+            self.foreign += len(block.outputs) - len(outputs)
             found = Rows(
                 places=places.tolist(), outputs=outputs, endings=[ending_of(output, read) for output in outputs]
             )
             if contradicted or not self._are_final(places, found.endings):
-                found = self._final_among(found, contradicted, late=late)
+                found = self._final_among(found, contradicted, late=block.is_late)
             self._ended[found.places] = True
             yield self._counted(found)
         others = iter(np.flatnonzero(~self._ended).tolist())
@@ -164,15 +164,15 @@ class Reading:
         """Return the requests among these whose lines differ in what they say."""
         said: dict[int, Output] = {}
         found: set[int] = set()
-        for block, late in self._raw.blocks():
-            places, outputs = self._placed(block)
+        for block in self._raw.blocks():
+            places, outputs = self._placed(block.outputs)
             for place, output in zip(places.tolist(), outputs, strict=True):
                 if place not in repeated:
                     continue
                 if place not in said:
                     if not may_be_mended(output):
                         said[place] = output
-                elif not late and speaks(output) and differ(said[place], output):
+                elif not block.is_late and speaks(output) and differ(said[place], output):
                     found.add(place)
         return found
 

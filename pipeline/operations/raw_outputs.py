@@ -20,6 +20,13 @@ _UNREADABLE = (ValueError, msgspec.DecodeError, RecursionError)
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
+class Block(msgspec.Struct, frozen=True, eq=False):
+    """Outputs that stand together in a part; `is_late`: it came for an attempt that had been given up."""
+
+    outputs: list[Output]
+    is_late: bool
+
+
 class RawOutputs:
     """What came back for a batch; `damaged` is how many lines the last reading could make nothing of."""
 
@@ -31,20 +38,20 @@ class RawOutputs:
         self._lookup = lookup
         self.damaged = 0
 
-    def blocks(self) -> Iterator[tuple[list[Output], bool]]:
-        """Yield what can be read, and whether it came for an attempt that had been given up."""
+    def blocks(self) -> Iterator[Block]:
+        """Yield what can be read; of a line that is not as we know it, which request it answers."""
         self.damaged = 0
         for part in self._parts:
             for block in self._blocks_of(part):
                 try:
-                    yield self._together(block), part.is_late
+                    yield Block(self._together(block), part.is_late)
                 except _UNREADABLE:
-                    yield from self._one_by_one(block, late=part.is_late)
+                    yield Block(list(self._one_by_one(block)), part.is_late)
 
     def first(self, count: int) -> list[Output]:
         """Return the first outputs, so many at most, without reading further than they stand."""
         blocks = (block for part in self._parts for block in self._blocks_of(part))
-        found = (output for block in blocks for some, _ in self._one_by_one(block, late=False) for output in some)
+        found = (output for block in blocks for output in self._one_by_one(block))
         return list(islice(found, count))
 
     def _blocks_of(self, part: Part) -> Iterator[bytes]:
@@ -60,15 +67,15 @@ class RawOutputs:
                 return outputs
         return [self._decode(line) for line in lines_of(block)]
 
-    def _one_by_one(self, block: bytes, *, late: bool) -> Iterator[tuple[list[Output], bool]]:
+    def _one_by_one(self, block: bytes) -> Iterator[Output]:
         """Yield the outputs of a block in which a line cannot be read."""
         for line in map(_in_whole_characters, lines_of(block)):
             try:
-                yield [self._decode(line)], late
+                yield self._decode(line)
             except _UNREADABLE:
                 self.damaged += 1
                 if (name := self._named_in(line)) is not None:
-                    yield [Output(request_id=name, status="errored", reason="unreadable")], True
+                    yield Output(request_id=name, status="errored", reason="unreadable")
 
     def _named_in(self, line: bytes) -> str | None:
         """Return which request a line answers that is whole but not as we know it: paid for, not to be bought again."""
