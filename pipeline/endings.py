@@ -18,18 +18,21 @@ from pipeline.tasks.answers import Unparsed
 
 Unsent = Literal["cancelled_before_sending", "no_answer_to_go_on_from", "too_large"]
 
-_MONEY = ("insufficient_quota", "billing", "credit")
 _UNANSWERED = frozenset({"expired", "missing"})
 _FAILURES = frozenset({"errored", "expired", "cancelled"})
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What became of a request, and what was read; `again`: another sending may mend it."""
+    """What became of a request, and what was read.
+
+    `again`: another sending may mend it; `unpaid`: the account had no money for this one, so that it burns no send.
+    """
 
     status: Status
     value: Any = None  # Any: what the task's reader made of the answer
     reason: str | None = None
     again: bool = False
+    unpaid: bool = False
 
 
 TWO_OUTPUTS = Ending(status="errored", reason="two_outputs", again=True)  # lines for one request that disagree
@@ -81,7 +84,8 @@ class Sending(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 def ending_of(output: Output, read: Callable[[str | None], Any | Unparsed]) -> Ending:  # Any: as in Ending
     """Return what became of the request that the output is for; `read` reads what was answered."""
     if output.status != "answered":
-        return Ending(status=output.status, reason=output.reason, again=may_be_mended(output))
+        again = may_be_mended(output)
+        return Ending(status=output.status, reason=output.reason, again=again, unpaid=output.unpaid)
     value = read(output.content)
     if type(value) is Unparsed:  # isinstance asks a struct's metaclass, at the price of the rest of this function
         return Ending(status=value.status, reason=value.reason)
@@ -140,11 +144,6 @@ def final_ending(sending: Sending, ending: Ending, line: int | Unsent) -> Ending
     if batch.cancel_asked:
         return _CANCELLED if ending.status in _UNANSWERED else ending
     is_innocent = sending.spares and line not in sending.named
-    is_unpaid = wants_money(ending.reason) and not sending.is_live
+    is_unpaid = ending.unpaid and not sending.is_live
     burns = not (sending.was_stopped or is_innocent or is_unpaid)
     return ending if burns and batch.send >= sending.attempts else None
-
-
-def wants_money(reason: str | None) -> bool:
-    """Say whether a request failed for the account's want of money: that burns no send, not even the last."""
-    return any(word in (reason or "").lower() for word in _MONEY)

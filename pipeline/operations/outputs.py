@@ -19,7 +19,6 @@ from pipeline.endings import (
     final_ending,
     may_be_mended,
     speaks,
-    wants_money,
 )
 from pipeline.operations.raw_outputs import RawOutputs
 from pipeline.operations.rows import NOTHING, Asked, RowBuilder, Rows
@@ -82,8 +81,8 @@ class Reading:
         """Return the account's fault if each of so many requests got no answer for want of money, else None."""
         if not self._is_read:
             self.table()
-        left = [output for place, (output, _) in self._waiting.items() if output.again and not self._ended[place]]
-        faults = [output.reason for output in left if wants_money(output.reason)]
+        left = [ending for place, (_, ending) in self._waiting.items() if not self._ended[place]]
+        faults = [ending.reason for ending in left if ending.unpaid]
         return faults[0] if faults and len(faults) == again else None
 
     def _written(self, *, contradicted: set[int]) -> bytes:

@@ -30,6 +30,7 @@ from pipeline.providers._claude import (
     message_body,
 )
 from pipeline.providers._compatible import check_plain
+from pipeline.providers._faults import errored
 from pipeline.providers._http import Body, Http, cut_short, decoded, fingerprint
 from pipeline.settings import Secret, Settings
 
@@ -135,7 +136,7 @@ def _output(row: _Line) -> Output:
         case "errored":
             return failed(row.custom_id, row.result.error)
         case other:
-            return Output(request_id=row.custom_id, status="errored", reason=other[:200])
+            return errored(row.custom_id, other[:200])
 
 
 def live_frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:

@@ -103,6 +103,34 @@ def test_recorded_lines_cover_what_can_happen_to_a_request(name: str) -> None:
     assert {case.get("again", False) for case in cases if case["status"] == "errored"} == {True, False}
 
 
+WANTS_MONEY = (
+    "insufficient_quota", "payment_required", "billing_hard_limit_reached", "credit_limit", "Insufficient balance",
+)  # fmt: skip
+
+
+def with_words(value: Any, words: str, other: str) -> Any:
+    """The same line in other words; what stands alone as an error that says nothing says them too."""
+    if isinstance(value, dict):
+        silent = value.get("error", "") is None and value.get("response") is None
+        told = {key: with_words(inner, words, other) for key, inner in value.items()}
+        return told | ({"error": {"code": other}} if silent else {})
+    return other if value == words else value
+
+
+@pytest.mark.parametrize("name", BATCH)
+@pytest.mark.parametrize("words", WANTS_MONEY)
+def test_a_line_that_failed_for_want_of_money_says_so_in_any_of_the_words(name: str, words: str) -> None:
+    cases = [json.loads(file.read_text("utf-8")) for file in sorted((GOLDEN / name).glob("line.errored.*.json"))]
+    decode = providers.module(name).decode
+    altered = 0
+    for case in cases:
+        said = case["output"]["reason"]
+        line = with_words(case["line"], said.partition(": ")[2] or said, words)
+        altered += line != case["line"]
+        assert decode(json.dumps(line).encode()).unpaid == (line != case["line"])
+    assert altered, "no recorded line names its reason"
+
+
 @pytest.mark.parametrize("name", BATCH)
 @pytest.mark.parametrize(
     "damaged",

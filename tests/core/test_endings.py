@@ -189,7 +189,7 @@ def test_it_is_sent_so_often_and_the_first_is_1(ending: Ending, send: int, again
         ({"end": "failed", "faults": LINE_2}, Ending(status="errored", reason="batch_failed", again=True)),
         ({"end": "failed", "fault": "rate"}, Ending(status="missing", reason="batch_stopped", again=True)),
         ({"end": "expired", "fault": "account"}, OVERLOADED),
-        ({"end": "completed"}, Ending(status="errored", reason="insufficient_quota", again=True)),
+        ({"end": "completed"}, Ending(status="errored", reason="no_money", again=True, unpaid=True)),
     ],
     ids=["beside the named", "stopped by the provider", "stopped for the account", "no money"],
 )
@@ -204,7 +204,7 @@ def test_a_line_that_was_named_has_had_its_last_send() -> None:
 
 
 def test_live_calls_without_money_count_because_nobody_pauses_them() -> None:
-    unpaid = Ending(status="errored", reason="insufficient_quota", again=True)
+    unpaid = Ending(status="errored", reason="no_money", again=True, unpaid=True)
     assert final_ending(a_sending(attempts=3, send=3, is_live=True), unpaid, 1) == unpaid
 
 

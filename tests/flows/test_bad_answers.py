@@ -198,16 +198,22 @@ def test_results_that_are_gone_are_held_and_not_bought_again(
     assert len(simulator.ledger.creates) == 1
 
 
-@pytest.mark.parametrize(("share", "attempts"), [(1.0, 3), (0.4, 3), (1.0, 1), (0.4, 1)])
+@pytest.mark.parametrize(
+    ("share", "attempts", "words"),
+    [
+        (1.0, 3, "insufficient_quota"), (0.4, 3, "payment_required"), (1.0, 1, "payment_required"),
+        (0.4, 1, "insufficient_quota"),
+    ],
+)  # fmt: skip
 def test_requests_that_fail_for_want_of_money_wait_for_a_person_and_burn_nothing(
-    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile, share: float, attempts: int
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile, share: float, attempts: int, words: str
 ) -> None:
     simulator = simulate(faults=parse_faults(f"line.429={share}"))
-    broke = Altered("GET", "/content", lambda body: body.replace(b"rate_limit_exceeded", b"insufficient_quota"))
+    broke = Altered("GET", "/content", lambda body: body.replace(b"rate_limit_exceeded", words.encode()))
     with at(simulator, store, broke, PAIRLOG_PAUSE_SECONDS="600") as worker:
         end = finished(worker, experiment_file(more=f"attempts: {attempts}"))
         assert (end.is_open, end.moves_by_itself) == (True, False)
-        assert "insufficient_quota" in end.reasons[0]
+        assert words in end.reasons[0]
         assert len(simulator.ledger.creates) == 1
         resume(worker, worker.runs(worker.experiment_names()[0]), interval=0.01)
         assert len(simulator.ledger.creates) == 2
