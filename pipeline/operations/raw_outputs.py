@@ -15,7 +15,7 @@ from pipeline.state import BatchState
 from pipeline.storage.streams import blocks_of_lines, decompressed, lines_of, objects_in
 from pipeline.tasks.lookup import Lookup
 
-_ID_FIELDS = ("custom_id", "key", "request_id", "recordId", "batch_request_id")
+_LIVE_ID_PATH = ("request_id",)
 _UNREADABLE = (ValueError, msgspec.DecodeError, RecursionError)
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
@@ -34,7 +34,9 @@ class RawOutputs:
         self._store = run.worker.store
         self._parts = sorted(batch.parts, key=lambda part: (part.is_late, part.name == "error"))
         self._decode = run.decode
-        self._decode_lines = None if run.is_live else providers.lines_decoder(run.config.judge.provider)
+        particulars = providers.particulars(run.config.judge.provider)
+        self._decode_lines = None if run.is_live else particulars.decode_lines
+        self._id_path = _LIVE_ID_PATH if run.is_live else particulars.ID_PATH
         self._lookup = lookup
         self.damaged = 0
 
@@ -80,12 +82,12 @@ class RawOutputs:
     def _named_in(self, line: bytes) -> str | None:
         """Return which request a line answers that is whole but not as we know it: paid for, not to be bought again."""
         try:
-            fields = msgspec.json.decode(line.decode(), type=dict[str, object])
+            found: object = msgspec.json.decode(line.decode())
         except _UNREADABLE:
             return None
-        names = [name for key in _ID_FIELDS if isinstance(name := fields.get(key), str)]
-        places = self._lookup.places(names).tolist()
-        return next((name for name, place in zip(names, places, strict=True) if place >= 0), None)
+        for member in self._id_path:
+            found = found.get(member) if isinstance(found, dict) else None
+        return found if isinstance(found, str) and self._lookup.places([found])[0] >= 0 else None
 
 
 def _in_whole_characters(line: bytes) -> bytes:

@@ -90,7 +90,7 @@ def _experiment(
 
 def _run(run: Run, state: RunState, now: datetime) -> RunStatus:
     judge = run.config.judge
-    kept = providers.kept(judge.provider)
+    kept = providers.particulars(judge.provider).KEPT
     return RunStatus(
         run_id=run.run_id,
         provider=judge.provider,

@@ -37,7 +37,7 @@ from pipeline.settings import Secret, Settings
 _HEAD, _TAIL = b'{"requests":[', b"]}"
 
 MODES: tuple[Mode, ...] = ("batch", "live")
-KEYS = ("ANTHROPIC_API_KEY",)
+KEYS: tuple[str, ...] = ("ANTHROPIC_API_KEY",)
 LIMITS = Limits(max_requests=100_000, max_bytes=256_000_000 - len(_HEAD) - len(_TAIL))
 
 _BASE = "https://api.anthropic.com"

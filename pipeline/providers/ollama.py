@@ -13,7 +13,7 @@ import httpx
 import msgspec
 
 from pipeline.clock import Clock
-from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode, Output, Tokens
+from pipeline.domain import QUESTION, Frame, Judge, Message, Mode, Output, Tokens
 from pipeline.errors import ConfigError
 from pipeline.providers import LiveCall
 from pipeline.providers._chat import said
@@ -23,8 +23,7 @@ from pipeline.providers._http import Http
 from pipeline.settings import Settings, checked_address
 
 MODES: tuple[Mode, ...] = ("live",)
-KEYS = ("OLLAMA_HOST",)
-LIMITS = Limits(max_requests=1_000_000, max_bytes=1_000_000_000)
+KEYS: tuple[str, ...] = ("OLLAMA_HOST",)
 
 CONTEXT_TOKENS = 32_768
 _HOST = "OLLAMA_HOST"

@@ -35,8 +35,9 @@ from pipeline.providers._http import Http, cut_short, decoded, fingerprint
 from pipeline.settings import Secret, Settings
 
 MODES: tuple[Mode, ...] = ("batch",)
-KEYS = ("XAI_API_KEY",)
+KEYS: tuple[str, ...] = ("XAI_API_KEY",)
 LIMITS = Limits(max_requests=50_000, max_bytes=200_000_000)
+ID_PATH = ("batch_request_id",)
 
 _BASE = "https://api.x.ai/v1"
 _PAGE = 100
