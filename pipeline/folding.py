@@ -124,6 +124,7 @@ def _opened(batch: BatchState, event: AttemptOpened, commit: Commit) -> BatchSta
         fault=None,
         code=None,
         needs_person=False,
+        unsent=None,
         not_before=None,
         note=None,
     )
@@ -134,7 +135,8 @@ def _status_changed(batch: BatchState, event: StatusChanged, commit: Commit) -> 
         return batch
     phase: Phase = "running" if event.running or batch.phase == "running" else "submitted"
     since = {commit.boot: commit.uptime}
-    return replace(batch, remote_status=event.status, status_at=commit.at, since=since, phase=phase)
+    awaits = event.is_without_files
+    return replace(batch, remote_status=event.word, awaits_files=awaits, status_at=commit.at, since=since, phase=phase)
 
 
 def _ended(batch: BatchState, event: Ended, commit: Commit) -> BatchState:
@@ -147,6 +149,7 @@ def _ended(batch: BatchState, event: Ended, commit: Commit) -> BatchState:
             phase="cancelled" if batch.cancel_asked else "refused",
             remote_id=None,
             remote_status=event.status,
+            awaits_files=False,
             spent=(*batch.spent, batch.remote_id or ""),
             fault=event.fault,
             not_before=event.not_before,
@@ -159,6 +162,7 @@ def _ended(batch: BatchState, event: Ended, commit: Commit) -> BatchState:
         ended_at=commit.at,
         since={commit.boot: commit.uptime},
         remote_status=event.status,
+        awaits_files=False,
         remote_parts=event.parts,
         remote_lines=event.lines,
         faults=event.faults,
@@ -220,6 +224,7 @@ def _attempted(
             )
             return _with_what_turned_up(over, commit)
         case Refused(fault=fault, reason=reason):
+            unsent = event.why_unsent
             over = replace(
                 batch,
                 phase="cancelled" if batch.cancel_asked else "refused",
@@ -227,7 +232,8 @@ def _attempted(
                 code=event.code,
                 needs_person=event.needs_person,
                 not_before=event.not_before,
-                note=reason,
+                unsent=unsent,
+                note=reason if unsent is None else f"not sent: {unsent}",
             )
             return _with_what_turned_up(over, commit)
         case _:
@@ -272,10 +278,12 @@ def _followed(batch: BatchState, remote_id: str, commit: Commit, *, proven: bool
         remote_id=remote_id,
         superseded=tuple(other for other in batch.superseded if other != remote_id),
         proven=proven,
+        awaits_files=False,
         submitted_at=commit.at,
         uncertain_at=None,
         fault=None,
         needs_person=False,
+        unsent=None,
         note=None,
     )
 

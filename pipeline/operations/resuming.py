@@ -16,7 +16,6 @@ from pipeline.operations.collecting import collect_due, poll_due
 from pipeline.operations.continuing import continue_due, is_to_continue
 from pipeline.operations.living import call_due
 from pipeline.operations.publishing import publish_due
-from pipeline.operations.sending import NOT_SENT_PREFIX
 from pipeline.operations.settling import settle_due
 from pipeline.operations.studies import check_keys, complete_opening
 from pipeline.operations.submitting import complete_plan, submit_due
@@ -172,7 +171,7 @@ def _waits(run: Run) -> list[str]:
     """Return why batches of the run wait for a person; those with one reason are named together."""
     named: dict[str, list[str]] = {}
     for batch in planning.waits_for_a_person(run.state):
-        named.setdefault((batch.note or "").removeprefix(NOT_SENT_PREFIX), []).append(batch.batch_id)
+        named.setdefault(batch.unsent or batch.note or "", []).append(batch.batch_id)
     return [
         f"{run.run_id} {first}{f' and {len(others)} more' if others else ''}: {note}"
         for note, (first, *others) in named.items()

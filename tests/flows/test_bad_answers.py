@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from pipeline.clock import SystemClock
+from pipeline.events import StatusChanged
 from pipeline.ids import BatchId
 from pipeline.operations.auditing import audit_ledger
 from pipeline.operations.resuming import resume
@@ -101,6 +102,39 @@ def test_a_status_that_goes_back_changes_nothing(
         resume(worker, [run], interval=0, once=True)
         batch = run.refresh().batches[BatchId("s000-1")]
         assert (batch.phase, batch.remote_status) == ("running", "validating")
+
+
+@pytest.mark.parametrize("word", ["completed", "expired", "cancelled"])
+def test_a_batch_without_its_files_is_called_what_the_provider_calls_it(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile, word: str
+) -> None:
+    simulator = simulate()
+    bare = told(status=word, output_file_id=None, error_file_id=None, request_counts=None)
+    with at(simulator, store, Altered("GET", "/batches/batch", bare), PAIRLOG_QUIET_SECONDS="60") as worker:
+        (run,) = submitted(worker, experiment_file())
+        for _ in range(2):
+            resume(worker, [run], interval=0, once=True)
+        batch = run.refresh().batches[BatchId("s000-1")]
+        assert (batch.phase, batch.remote_status, batch.awaits_files) == ("running", word, True)
+        waits = run.state.commits
+        resume(worker, [run], interval=0, once=True)
+        assert run.refresh().commits == waits
+    with at(simulator, store, httpx.HTTPTransport()) as worker:
+        assert not resume(worker, worker.runs(run.experiment.name), interval=0.01).is_open
+        check_against_ledger(worker, simulator.ledger)
+
+
+def test_a_batch_that_an_earlier_version_waited_for_is_waited_for_no_longer_than_it_was(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile
+) -> None:
+    simulator = simulate(faults=parse_faults("output.absent"))
+    with at(simulator, store, httpx.HTTPTransport(), PAIRLOG_QUIET_SECONDS="0") as worker:
+        (run,) = submitted(worker, experiment_file())
+        run.record(StatusChanged(batch_id=BatchId("s000-1"), status="completed, no files yet"))
+        known = run.refresh().commits
+        end = resume(worker, [run], interval=0, once=True)
+        assert "neither answers nor errors" in end.reasons[0]
+        assert run.state.commits == known + 1
 
 
 def test_a_key_that_is_refused_while_batches_run_is_tried_once_for_each_and_told(
