@@ -236,7 +236,7 @@ def alarms(runs: Iterable[Run], now: datetime) -> list[list[object]]:
     """Return the batches that a person should look at, with what each waits for and how it is settled."""
     found: list[list[object]] = []
     for run in runs:
-        kept = providers.kept(run.config.judge.provider)
+        kept = providers.particulars(run.config.judge.provider).KEPT
         by_hand = {batch.batch_id for batch in planning.waits_for_a_person(run.state)}
         for batch in run.state.batches.active.values():
             what = batch.note if batch.batch_id in by_hand else planning.alarm(batch, now, kept=kept)

@@ -57,7 +57,8 @@ def why(each: Slice) -> str:
         return f"{held[0].batch_id} waits for a person ({held[0].note}); settle it by {settle}"
     batch = next((batch for batch in reversed(each.batches) if batch.phase != "published"), each.batches[-1])
     again = "sent again and " if batch.send > 1 else ""
-    status = f" ({batch.remote_status})" if batch.remote_status else ""
+    files = ", no files yet" if batch.awaits_files else ""
+    status = f" ({batch.remote_status}{files})" if batch.remote_status else ""
     return f"{batch.batch_id} is {again}{batch.phase}{status}" + (f": {batch.note}" if batch.note else "")
 
 

@@ -167,7 +167,8 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Output(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What came back for one request, before anyone read an answer in it.
 
-    `again` says that the provider, not the request, was at fault: it may be sent again.
+    `again` says that the provider, not the request, was at fault: it may be sent again. `unpaid`: the account had no
+    money for it, which burns no send.
     """
 
     request_id: str
@@ -179,6 +180,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     tokens: Tokens = Tokens()
     reason: str | None = None
     again: bool = False
+    unpaid: bool = False
     judged_at: float | None = None
 
 

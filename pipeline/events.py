@@ -20,6 +20,10 @@ Fault = Literal["content", "account", "rate"]
 Asked = Literal["experiment", "segments"]
 End = Literal["completed", "expired", "cancelled", "failed"]
 
+# What the first version said in words that are fields now: `Refused.unsent`, `StatusChanged.awaits_files`.
+_UNSENT = "not sent: "
+_AWAITS_FILES = ", no files yet"
+
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A fixed slice of a run's requests: `requests` of them from position `start` on."""
@@ -183,7 +187,7 @@ class Held(Event, frozen=True, kw_only=True, gc=False, tag="held"):
 
 
 class Refused(Event, frozen=True, kw_only=True, gc=False, tag="refused"):
-    """The provider refused to make the batch, or its author did not ask: in either case there is none.
+    """The provider refused to make the batch, or its author did not ask (`unsent`): in either case there is none.
 
     A fault of the content ends its requests; a fault of the account or the rate burns no attempt.
     """
@@ -195,14 +199,32 @@ class Refused(Event, frozen=True, kw_only=True, gc=False, tag="refused"):
     code: str | None = None
     not_before: datetime | None = None
     needs_person: bool = False
+    unsent: bool | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def why_unsent(self) -> str | None:
+        """Why the author did not ask the provider, None if it did."""
+        is_unsent = self.unsent or self.reason.startswith(_UNSENT)
+        return self.reason.removeprefix(_UNSENT) if is_unsent else None
 
 
 class StatusChanged(Event, frozen=True, kw_only=True, gc=False, tag="status-changed"):
-    """The provider calls the batch something else than before."""
+    """The provider calls the batch something else than before, or does not show (`awaits_files`) what it speaks of."""
 
     batch_id: BatchId
     status: str
     running: bool = True
+    awaits_files: bool | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def word(self) -> str:
+        """The provider's own word."""
+        return self.status.removesuffix(_AWAITS_FILES)
+
+    @property
+    def is_without_files(self) -> bool:
+        """Whether the provider calls the batch over, but does not show its files yet."""
+        return bool(self.awaits_files) or self.status.endswith(_AWAITS_FILES)
 
 
 class CancelAsked(Event, frozen=True, kw_only=True, gc=False, tag="cancel-asked"):

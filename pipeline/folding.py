@@ -167,7 +167,7 @@ def _opened(batch: BatchDraft, event: AttemptOpened, commit: Commit) -> None:
     batch.writer = commit.writer
     batch.opened_at = commit.at
     batch.first_opened_at = batch.first_opened_at or commit.at
-    batch.fault = batch.not_before = batch.note = None
+    batch.fault = batch.unsent = batch.not_before = batch.note = None
     batch.needs_person = False
 
 
@@ -183,7 +183,8 @@ def _status_changed(batch: BatchDraft, event: StatusChanged, commit: Commit) -> 
         return
     if event.running:
         batch.phase = "running"
-    batch.remote_status = event.status
+    batch.remote_status = event.word
+    batch.awaits_files = event.is_without_files
     batch.status_at = commit.at
     batch.since = {commit.boot: commit.uptime}
 
@@ -192,6 +193,7 @@ def _ended(batch: BatchDraft, event: Ended, commit: Commit) -> None:
     if batch.phase not in AT_PROVIDER:
         return
     batch.remote_status = event.status
+    batch.awaits_files = False
     batch.fault = event.fault
     batch.not_before = event.not_before
     if event.fault in {"account", "rate"} and not event.parts:
@@ -285,7 +287,8 @@ def _refused(batch: BatchDraft, event: Refused, commit: Commit) -> None:
     batch.code = event.code
     batch.needs_person = event.needs_person
     batch.not_before = event.not_before
-    batch.note = event.reason
+    batch.unsent = event.why_unsent
+    batch.note = event.reason if batch.unsent is None else f"not sent: {batch.unsent}"
     _follow_what_turned_up(batch, commit)
 
 
@@ -328,7 +331,8 @@ def _follow(batch: BatchDraft, remote_id: str, commit: Commit, *, proven: bool =
     batch.remote_id = remote_id
     batch.proven = proven
     batch.submitted_at = commit.at
-    batch.uncertain_at = batch.fault = batch.note = None
+    batch.awaits_files = False
+    batch.uncertain_at = batch.fault = batch.unsent = batch.note = None
     batch.needs_person = False
     if batch.superseded:
         batch.superseded = tuple(other for other in batch.superseded if other != remote_id)

@@ -30,7 +30,8 @@ class BatchDraft(msgspec.Struct, kw_only=True, gc=False):
     `since` says from when on it is uncertain, ended, voided or called as it is, by the clock of each machine that said
     so. `other_files` were uploaded for earlier attempts, or by writers that had been replaced meanwhile. `voided` are
     the keys of attempts that were given up, `superseded` the provider's ids of batches that turned up for such attempts
-    after all, `spent` those of batches of ours that ended without answers.
+    after all, `spent` those of batches of ours that ended without answers. `awaits_files`: the provider calls it over
+    and does not show its files yet. `unsent` is why the author of the last attempt did not ask for it, None if it did.
     """
 
     batch_id: BatchId
@@ -51,6 +52,7 @@ class BatchDraft(msgspec.Struct, kw_only=True, gc=False):
     remote_id: str | None = None
     remote_status: str | None = None
     status_at: datetime | None = None
+    awaits_files: bool = False
     submitted_at: datetime | None = None
     end: End | None = None
     ended_at: datetime | None = None
@@ -61,6 +63,7 @@ class BatchDraft(msgspec.Struct, kw_only=True, gc=False):
     fault: Fault | None = None
     code: str | None = None
     needs_person: bool = False
+    unsent: str | None = None
     not_before: datetime | None = None
     parts: tuple[Part, ...] = ()
     cancel_asked: bool = False

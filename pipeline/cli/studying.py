@@ -28,7 +28,6 @@ from pipeline.operations.failures import apart
 from pipeline.operations.reporting import status
 from pipeline.operations.resuming import Standing, standing, submit_all
 from pipeline.operations.resuming import resume as resume_runs
-from pipeline.operations.sending import NOT_SENT_PREFIX
 from pipeline.operations.settling import adopt_by_hand, void_by_hand
 from pipeline.operations.studies import Plan, check_keys, complete_opening, freeze, open_runs
 from pipeline.operations.worker import Run, Worker
@@ -216,7 +215,7 @@ def _tell_unsent(runs: list[Run]) -> bool:
 
 def _why(batch: BatchState) -> str:
     """Return why a batch is not at its provider; one that was not tried waits for those before it."""
-    return (batch.note or "waits until the provider takes more").removeprefix(NOT_SENT_PREFIX)
+    return batch.unsent or batch.note or "waits until the provider takes more"
 
 
 def submitted(worker: Worker, file: str) -> list[Run]:

@@ -46,10 +46,10 @@ def _provider_line(worker: Worker, name: str) -> list[str]:
     if key is None:
         return [name, "unused", f"{' or '.join(module.KEYS)} is not set"]
     try:
-        if "batch" in module.MODES:
-            reached = worker.provider(name).check()
-        else:
+        if isinstance(module, providers.LiveOnlyModule):
             reached = module.check_live(worker.settings, worker.clock)
+        else:
+            reached = worker.provider(name).check()
     except PipelineError as error:
         return [name, "broken", f"{key} is set; {error}"]
     return [name, "good", f"{key} is set; reached: {reached}"]

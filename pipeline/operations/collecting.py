@@ -19,7 +19,6 @@ from pipeline.storage import keys
 from pipeline.storage.log import in_commits
 from pipeline.storage.streams import Measured, compressed, decompressed
 
-_NO_FILES = "completed, no files yet"
 _EVENTS_A_COMMIT = 100
 _FAULTS_KEPT = 200
 _LONGEST_REASON = 200  # so many faults of so many characters fit into one commit, however they are written there
@@ -117,9 +116,9 @@ def _news(run: Run, batch: BatchState, remote: RemoteBatch) -> list[AnyEvent]:
     """Return what the log does not know yet."""
     announced = remote.lines.get("output", 0) > 0 and "output" not in remote.parts
     if (remote.end == "completed" and not remote.parts) or (remote.end is not None and announced):
-        return _without_files(run, batch)
+        return _without_files(run, batch, remote)
     if _may_have_answers(remote) and not _waited_for_files(run, batch):
-        return _without_files(run, batch)
+        return _without_files(run, batch, remote)
     if remote.end is not None:
         waits = remote.fault in {"account", "rate"}
         not_before = run.worker.clock.now() + timedelta(seconds=run.worker.pace.pause) if waits else None
@@ -136,7 +135,7 @@ def _news(run: Run, batch: BatchState, remote: RemoteBatch) -> list[AnyEvent]:
                 lines=dict(remote.lines),
             )
         ]
-    if remote.status == batch.remote_status:
+    if remote.status == batch.remote_status and not batch.awaits_files:
         return []
     return [StatusChanged(batch_id=batch.batch_id, status=remote.status, running=remote.running)]
 
@@ -151,17 +150,17 @@ def _shortened(fault: LineFault) -> LineFault:
     return LineFault(line=fault.line, reason=fault.reason[:_LONGEST_REASON])
 
 
-def _without_files(run: Run, batch: BatchState) -> list[AnyEvent]:
+def _without_files(run: Run, batch: BatchState, remote: RemoteBatch) -> list[AnyEvent]:
     """Wait for files that are announced but not there; then let a person look."""
-    if batch.remote_status != _NO_FILES:
-        return [StatusChanged(batch_id=batch.batch_id, status=_NO_FILES)]
+    if not batch.awaits_files:
+        return [StatusChanged(batch_id=batch.batch_id, status=remote.status, awaits_files=True)]
     if _waited_for_files(run, batch):
-        hold(run, batch, f"the provider calls {batch.remote_id} completed but offers neither answers nor errors")
+        hold(run, batch, f"the provider calls {batch.remote_id} {remote.status} but offers neither answers nor errors")
     return []
 
 
 def _waited_for_files(run: Run, batch: BatchState) -> bool:
-    return batch.remote_status == _NO_FILES and _waited(run, batch, batch.status_at)
+    return batch.awaits_files and _waited(run, batch, batch.status_at)
 
 
 def collect_due(run: Run, *, only: Container[int] | None = None) -> int:

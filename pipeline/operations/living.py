@@ -16,8 +16,7 @@ from pipeline.errors import AccountError, ConflictError
 from pipeline.events import AttemptOpened, Ended, OutputsStored, Part, Submitted
 from pipeline.operations.submitting import prepare
 from pipeline.operations.worker import Run
-from pipeline.providers import LiveAnswer
-from pipeline.providers._live import LiveClient
+from pipeline.providers import LiveAnswer, live_client, live_module
 from pipeline.state import AT_PROVIDER, BatchState
 from pipeline.storage import keys
 from pipeline.storage.streams import Measured, compressed, decompressed, lines
@@ -74,8 +73,8 @@ def _call(run: Run, batch: BatchState) -> bool:
         return False
     judge = run.config.judge
     rate = {(each.provider, each.model): each.requests_per_second for each in run.newest.rates}
-    client = LiveClient(
-        run.module.live_call(run.worker.settings, judge),
+    client = live_client(
+        live_module(judge.provider).live_call(run.worker.settings, judge),
         rate=rate.get((judge.provider, judge.model), _DEFAULT_RATE),
         clock=run.worker.clock,
     )

@@ -15,9 +15,16 @@ from pipeline.state import BatchState
 from pipeline.storage.streams import blocks_of_lines, decompressed, lines_of, objects_in
 from pipeline.tasks.lookup import Lookup
 
-_ID_FIELDS = ("custom_id", "key", "request_id", "recordId", "batch_request_id")
+_LIVE_ID_PATH = ("request_id",)
 _UNREADABLE = (ValueError, msgspec.DecodeError, RecursionError)
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+class Block(msgspec.Struct, frozen=True, eq=False):
+    """Outputs that stand together in a part; `is_late`: it came for an attempt that had been given up."""
+
+    outputs: list[Output]
+    is_late: bool
 
 
 class RawOutputs:
@@ -27,24 +34,26 @@ class RawOutputs:
         self._store = run.worker.store
         self._parts = sorted(batch.parts, key=lambda part: (part.is_late, part.name == "error"))
         self._decode = run.decode
-        self._decode_lines = None if run.is_live else providers.lines_decoder(run.config.judge.provider)
+        particulars = providers.particulars(run.config.judge.provider)
+        self._decode_lines = None if run.is_live else particulars.decode_lines
+        self._id_path = _LIVE_ID_PATH if run.is_live else particulars.ID_PATH
         self._lookup = lookup
         self.damaged = 0
 
-    def blocks(self) -> Iterator[tuple[list[Output], bool]]:
-        """Yield what can be read, and whether it came for an attempt that had been given up."""
+    def blocks(self) -> Iterator[Block]:
+        """Yield what can be read; of a line that is not as we know it, which request it answers."""
         self.damaged = 0
         for part in self._parts:
             for block in self._blocks_of(part):
                 try:
-                    yield self._together(block), part.is_late
+                    yield Block(self._together(block), part.is_late)
                 except _UNREADABLE:
-                    yield from self._one_by_one(block, late=part.is_late)
+                    yield Block(list(self._one_by_one(block)), part.is_late)
 
     def first(self, count: int) -> list[Output]:
         """Return the first outputs, so many at most, without reading further than they stand."""
         blocks = (block for part in self._parts for block in self._blocks_of(part))
-        found = (output for block in blocks for some, _ in self._one_by_one(block, late=False) for output in some)
+        found = (output for block in blocks for output in self._one_by_one(block))
         return list(islice(found, count))
 
     def _blocks_of(self, part: Part) -> Iterator[bytes]:
@@ -60,25 +69,25 @@ class RawOutputs:
                 return outputs
         return [self._decode(line) for line in lines_of(block)]
 
-    def _one_by_one(self, block: bytes, *, late: bool) -> Iterator[tuple[list[Output], bool]]:
+    def _one_by_one(self, block: bytes) -> Iterator[Output]:
         """Yield the outputs of a block in which a line cannot be read."""
         for line in map(_in_whole_characters, lines_of(block)):
             try:
-                yield [self._decode(line)], late
+                yield self._decode(line)
             except _UNREADABLE:
                 self.damaged += 1
                 if (name := self._named_in(line)) is not None:
-                    yield [Output(request_id=name, status="errored", reason="unreadable")], True
+                    yield Output(request_id=name, status="errored", reason="unreadable")
 
     def _named_in(self, line: bytes) -> str | None:
         """Return which request a line answers that is whole but not as we know it: paid for, not to be bought again."""
         try:
-            fields = msgspec.json.decode(line.decode(), type=dict[str, object])
+            found: object = msgspec.json.decode(line.decode())
         except _UNREADABLE:
             return None
-        names = [name for key in _ID_FIELDS if isinstance(name := fields.get(key), str)]
-        places = self._lookup.places(names).tolist()
-        return next((name for name, place in zip(names, places, strict=True) if place >= 0), None)
+        for member in self._id_path:
+            found = found.get(member) if isinstance(found, dict) else None
+        return found if isinstance(found, str) and self._lookup.places([found])[0] >= 0 else None
 
 
 def _in_whole_characters(line: bytes) -> bytes:

@@ -98,7 +98,7 @@ def _experiment(
 def _run(run: Run, state: RunState, now: datetime, *, briefly: bool) -> RunStatus:
     judge = run.config.judge
     told = state.batches.active if briefly else state.batches
-    kept = providers.kept(judge.provider)
+    kept = providers.particulars(judge.provider).KEPT
     return RunStatus(
         run_id=run.run_id,
         provider=judge.provider,

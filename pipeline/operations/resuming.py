@@ -17,7 +17,6 @@ from pipeline.operations.continuing import continue_due, is_to_continue
 from pipeline.operations.failures import apart
 from pipeline.operations.living import call_due
 from pipeline.operations.publishing import publish_due
-from pipeline.operations.sending import NOT_SENT_PREFIX
 from pipeline.operations.settling import settle_due
 from pipeline.operations.studies import check_keys, complete_opening
 from pipeline.operations.submitting import complete_plan, submit_due
@@ -189,7 +188,7 @@ def _waits(run: Run) -> list[str]:
     """Return why batches of the run wait for a person; those with one reason are named together."""
     named: dict[str, list[str]] = {}
     for batch in planning.waits_for_a_person(run.state):
-        named.setdefault((batch.note or "").removeprefix(NOT_SENT_PREFIX), []).append(batch.batch_id)
+        named.setdefault(batch.unsent or batch.note or "", []).append(batch.batch_id)
     return [f"{run.run_id} {and_more(batches)}: {note}" for note, batches in named.items()]
 
 

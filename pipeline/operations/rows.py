@@ -1,14 +1,14 @@
 """Rows of a task's table, built by column and handed out in blocks of bounded size."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipeline.domain import Output, Status
+from pipeline.domain import Output
+from pipeline.endings import Ending
 from pipeline.operations.subjects import subjects_of
 from pipeline.operations.worker import Positions, Run
 from pipeline.state import BatchState
@@ -35,15 +35,6 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def __len__(self) -> int:
         return len(self.positions)
-
-
-class Ending(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What became of a request, and what was read; `again`: another sending may mend it."""
-
-    status: Status
-    value: Any = None  # Any: what the task's reader made of the answer
-    reason: str | None = None
-    again: bool = False
 
 
 NOTHING = Output(request_id="", status="errored")  # stands where no output came

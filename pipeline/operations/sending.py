@@ -35,7 +35,6 @@ from pipeline.providers import ProbableProvider, Submission
 from pipeline.state import BatchState
 from pipeline.storage.streams import Measured, decompressed
 
-NOT_SENT_PREFIX = "not sent: "
 _SEND_DEADLINE = 60.0
 _BREATHER = 30.0
 _INTERRUPTED = "the worker was interrupted"
@@ -206,9 +205,7 @@ class _Group:
         self._unused.append(opened.batch_id)
         plain = Refused(batch_id=opened.batch_id, attempt=opened.attempt, fault="rate", reason="")
         like = self._pause or plain
-        self._records.add(
-            replace(like, batch_id=opened.batch_id, attempt=opened.attempt, reason=f"{NOT_SENT_PREFIX}{why}")
-        )
+        self._records.add(replace(like, batch_id=opened.batch_id, attempt=opened.attempt, reason=why, unsent=True))
 
     def _stop_what_came_too_late(self) -> None:
         """Cancel what others had given up meanwhile and replaced; its answers, as far as it got, are used."""

@@ -154,7 +154,7 @@ def _configs(file: ExperimentFile, samples: Samples, pairs: Pairs, *, base: str,
             samples=samples.digest(),
             pairs=pairs_digest(samples.digest(), pairs),
             requests=_requests(file, samples, pairs, task.SUBJECT),
-            answers=lambda name: task.ANSWER if task.ANSWER in providers.answers(name) else "tag",
+            answers=lambda name: task.ANSWER if task.ANSWER in providers.particulars(name).ANSWERS else "tag",
         )
         for config in configs:
             _check_judge(config)
@@ -354,7 +354,7 @@ def check_keys(worker: Worker, configs: Iterable[RunConfig]) -> None:
     for config in configs:
         try:
             if config.judge.mode == "live":
-                providers.module(config.judge.provider).live_call(worker.settings, config.judge)
+                providers.live_module(config.judge.provider).live_call(worker.settings, config.judge)
             else:
                 worker.provider(config.judge.provider)
         except ConfigError as error:

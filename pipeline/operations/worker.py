@@ -24,7 +24,7 @@ from pipeline.ids import BatchId, Digest, ExperimentName, RunId
 from pipeline.operations.hearing import Heard
 from pipeline.operations.material import load_material
 from pipeline.operations.process import is_gone, process_name
-from pipeline.providers import Provider, ProviderModule
+from pipeline.providers import Provider
 from pipeline.settings import Settings
 from pipeline.state import BatchState, Phase, RunState
 from pipeline.storage import Store, keys
@@ -103,7 +103,7 @@ class Worker:
     def provider(self, name: str) -> Provider:
         """Return the provider, or raise ConfigError if its key is missing."""
         if name not in self._providers:
-            built = providers.module(name).build(self.settings, self.clock, transport=self._transport)
+            built = providers.batch_module(name).build(self.settings, self.clock, transport=self._transport)
             self._providers[name] = built
         return self._providers[name]
 
@@ -276,11 +276,6 @@ class Run:
         self.worker.notify(Notice(run_id=self.run_id, batch_id=batch_id, text=text, warning=warning))
 
     @property
-    def module(self) -> ProviderModule:
-        """What is known of the provider without a key."""
-        return providers.module(self.config.judge.provider)
-
-    @property
     def provider(self) -> Provider:
         """The provider that judges this run."""
         return self.worker.provider(self.config.judge.provider)
@@ -288,7 +283,8 @@ class Run:
     @property
     def decode(self) -> Callable[[bytes], Output]:
         """What reads one raw line; it raises ValueError or msgspec.DecodeError if it cannot."""
-        return self.module.decode_live if self.is_live else self.module.decode
+        name = self.config.judge.provider
+        return providers.live_module(name).decode_live if self.is_live else providers.batch_module(name).decode
 
     @property
     def is_live(self) -> bool:
@@ -350,14 +346,14 @@ def _nothing_heard(positions: Positions) -> list[str | None]:
 def renderer(config: RunConfig, material: Material, answers: Answers = _nothing_heard) -> Requests:
     """Return the requests of a run; `answers` is what was answered at positions that later requests go on from."""
     judge = config.judge
-    module = providers.module(judge.provider)
     schema = task_named(config.task).json_schema(config) if judge.answer == "json" else None
 
     @cache
     def frames(messages: tuple[Message, ...]) -> Frame:
         if judge.mode == "live":
-            return _named(module.live_frame(judge, schema=schema, messages=messages))
-        return module.frame(judge, schema=schema, messages=messages)
+            body = providers.live_module(judge.provider).live_frame(judge, schema=schema, messages=messages)
+            return _named(body)
+        return providers.batch_module(judge.provider).frame(judge, schema=schema, messages=messages)
 
     return _renderer(config, material, frames, answers)
 
@@ -385,7 +381,7 @@ def limits_within(config: RunConfig, experiment: Experiment) -> Limits:
 
 def limits_of(config: RunConfig) -> Limits:
     """Return how much fits into one batch of this run; live ones are cut so that each can be watched."""
-    return LIVE_LIMITS if config.judge.mode == "live" else providers.module(config.judge.provider).LIMITS
+    return LIVE_LIMITS if config.judge.mode == "live" else providers.batch_module(config.judge.provider).LIMITS
 
 
 def _named(body: Frame) -> Frame:

@@ -6,7 +6,7 @@ tell apart: what did not happen, what will never happen, and what may have happe
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Protocol, runtime_checkable
@@ -20,8 +20,6 @@ from pipeline.errors import ConfigError
 from pipeline.events import End, Fault, LineFault
 from pipeline.settings import Settings
 from pipeline.wording import remedy
-
-_KEPT = timedelta(days=28)
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,22 +131,42 @@ class ProbableProvider(Provider, Protocol):
         ...
 
 
-class ProviderModule(Protocol):
-    """What a provider's module offers besides its class: everything that needs no key and no network.
+class LiveClient(Protocol):
+    """Makes the calls of one live batch."""
 
-    The first of `MODES` is the default. `KEYS` are the variables of which one must be set for the provider to be used.
-    One that knows no JSON schema has `ANSWERS = ("tag",)`, one that reads many lines faster together `decode_lines`,
-    one that may delete answers sooner than in four weeks `KEPT`.
-    A module without "live" needs none of the `live` functions, one without "batch" no `frame`, `decode` and `build`.
+    def answers(self, calls: Iterable[tuple[str, bytes]]) -> Iterator[list[LiveAnswer]]:
+        """Make the calls and yield their answers as they arrive, or raise AccountError if the key is refused."""
+        ...
+
+    def rest(self) -> Iterator[list[LiveAnswer]]:
+        """Begin no further call; yield what is still under way."""
+        ...
+
+    def stop(self) -> None:
+        """Begin no further call."""
+        ...
+
+
+class ProviderModule(Protocol):
+    """What every provider's module offers besides its class: it needs no key and no network.
+
+    The first of `MODES` is the default: one with "batch" is a `BatchModule`, one with "live" a `LiveModule`. `KEYS` are
+    the variables of which one must be set for the provider to be used. What it may say besides is in `Particulars`.
     """
 
     MODES: tuple[Mode, ...]
     KEYS: tuple[str, ...]
-    LIMITS: Limits
 
     def check_judge(self, judge: Judge) -> None:
         """Raise ConfigError if the provider is known to refuse this judge."""
         ...
+
+
+@runtime_checkable
+class BatchModule(ProviderModule, Protocol):
+    """The module of a provider that takes batches."""
+
+    LIMITS: Limits
 
     def frame(
         self, judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION
@@ -159,6 +177,15 @@ class ProviderModule(Protocol):
     def decode(self, line: bytes) -> Output:
         """Return what one line says, or raise ValueError or msgspec.DecodeError if it cannot be read."""
         ...
+
+    def build(self, settings: Settings, clock: Clock, *, transport: httpx.BaseTransport | None) -> Provider:
+        """Return the provider, or raise ConfigError if a key is missing."""
+        ...
+
+
+@runtime_checkable
+class LiveModule(ProviderModule, Protocol):
+    """The module of a provider that can be called request by request."""
 
     def live_frame(
         self, judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION
@@ -174,31 +201,35 @@ class ProviderModule(Protocol):
         """Return what one `LiveAnswer` line says, or raise ValueError or msgspec.DecodeError."""
         ...
 
+
+@runtime_checkable
+class LiveOnlyModule(LiveModule, Protocol):
+    """The module of a provider that takes no batches, so that there is no `Provider` to ask whether all is well."""
+
     def check_live(self, settings: Settings, clock: Clock) -> str:
-        """Make one free call to a provider that is live only; return in a few words what it showed."""
-        ...
-
-    def build(self, settings: Settings, clock: Clock, *, transport: httpx.BaseTransport | None) -> Provider:
-        """Return the provider, or raise ConfigError if a key is missing."""
+        """Make one free call and return in a few words what it showed."""
         ...
 
 
-def answers(name: str) -> tuple[Answer, ...]:
-    """Return how the provider's judges can be asked to answer: a module that takes no JSON schema says so."""
-    known: tuple[Answer, ...] = getattr(module(name), "ANSWERS", ("tag", "json"))
-    return known
+class Particulars(msgspec.Struct, frozen=True, kw_only=True):
+    """What a module may say in a constant, or offer as a function, of this name; and what holds of one that does not.
+
+    `ANSWERS`: how its judges can be asked to answer. `KEPT`: how long it keeps the answers of a batch. `ID_PATH`: where
+    in a line of answers our request id stands. `decode_lines`: reads a block of lines, each one whole object, at once;
+    it raises as `decode` does if one is bad.
+    """
+
+    ANSWERS: tuple[Answer, ...] = ("tag", "json")
+    KEPT: timedelta = timedelta(days=28)
+    ID_PATH: tuple[str, ...] = ("custom_id",)
+    decode_lines: Callable[[bytes], list[Output]] | None = None
 
 
-def kept(name: str) -> timedelta:
-    """Return how long the provider keeps the answers of a batch, as far as it is known."""
-    known: timedelta = getattr(module(name), "KEPT", _KEPT)
-    return known
+def live_client(call: LiveCall, *, rate: float, clock: Clock) -> LiveClient:
+    """Return what makes the calls of one live batch, so many a second."""
+    from pipeline.providers._live import Calls  # noqa: PLC0415 - it is made of what stands above
 
-
-def lines_decoder(name: str) -> Callable[[bytes], list[Output]] | None:
-    """Return what reads a block of lines, each one whole object, at once; it raises as `decode` does if one is bad."""
-    known: Callable[[bytes], list[Output]] | None = getattr(module(name), "decode_lines", None)
-    return known
+    return Calls(call, rate=rate, clock=clock)
 
 
 @cache
@@ -214,3 +245,28 @@ def module(name: str) -> ProviderModule:
         raise ConfigError(f"provider {name!r} is unknown; {remedy(name, names())}")
     loaded: ProviderModule = importlib.import_module(f"{__name__}.{name}")
     return loaded
+
+
+@cache
+def batch_module(name: str) -> BatchModule:
+    """Return the module of a provider that takes batches, or raise ConfigError if it takes none."""
+    found = module(name)
+    if isinstance(found, BatchModule):
+        return found
+    raise ConfigError(f"{name} has no mode batch; it has {' and '.join(found.MODES)}")
+
+
+@cache
+def live_module(name: str) -> LiveModule:
+    """Return the module of a provider that can be called live, or raise ConfigError if it cannot."""
+    found = module(name)
+    if isinstance(found, LiveModule):
+        return found
+    raise ConfigError(f"{name} has no mode live; it has {' and '.join(found.MODES)}")
+
+
+@cache
+def particulars(name: str) -> Particulars:
+    """Return what the provider's module says of itself, and what holds where it says nothing."""
+    said = vars(module(name))
+    return Particulars(**{field: said[field] for field in Particulars.__struct_fields__ if field in said})

@@ -8,10 +8,11 @@ import msgspec
 from pipeline.domain import Judge, Message, Output, Tokens
 from pipeline.errors import ConfigError
 from pipeline.providers import _claude
+from pipeline.providers._faults import blames_provider, errored
 
 _CLAUDE = re.compile(r"(?:.*[./])?anthropic\.(claude-.+?)(?:-v\d+)?(?::\d+)?")
 _VERSION = "bedrock-2023-05-31"
-_SENT_AGAIN = frozenset({408, 409, 424, 429})
+_MODEL_FAILED = 424
 _REFUSED = frozenset({"guardrail_intervened", "content_filtered"})
 _TRUNCATED = frozenset({"max_tokens", "model_context_window_exceeded"})
 
@@ -120,9 +121,7 @@ def _failed(request_id: str, error: _Error) -> Output:
     said = str(error.code)
     code = int(said) if said.isdecimal() else 0
     reason = ": ".join(str(part)[:200] for part in (error.code, error.message) if part is not None) or "no_response"
-    return Output(
-        request_id=request_id, status="errored", reason=reason, again=code in _SENT_AGAIN or 500 <= code < 600
-    )
+    return errored(request_id, reason, again=code == _MODEL_FAILED or blames_provider(code))
 
 
 def _answered(request_id: str, conversed: _Conversed, message: _Message) -> Output:

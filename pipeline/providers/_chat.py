@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from pipeline.domain import Judge, Message, Output, Tokens
-
-_SENT_AGAIN = frozenset({408, 409, 429})
+from pipeline.providers._faults import blames_provider, errored, wants_money
 
 
 def said(messages: Sequence[Message]) -> list[dict[str, str]]:
@@ -180,15 +179,14 @@ def _without_response(row: _Line) -> Output:
         return Output(request_id=row.custom_id, status="expired", reason=code, again=True)
     if "cancel" in kind:
         return Output(request_id=row.custom_id, status="cancelled", reason=code)
-    return Output(request_id=row.custom_id, status="errored", reason=code)
+    return errored(row.custom_id, code)
 
 
 def _failed(request_id: str, body: _Body, *, status: int) -> Output:
     code = _code(body.error) or (f"http_{status}" if status != 200 else "no_answer")
     if code == "content_filter":
         return Output(request_id=request_id, status="refused", reason=code, returned_model=body.model)
-    again = status in _SENT_AGAIN or status >= 500
-    return Output(request_id=request_id, status="errored", reason=code, again=again, returned_model=body.model)
+    return errored(request_id, code, again=blames_provider(status), returned_model=body.model)
 
 
 def _completion(request_id: str, body: _Body, choice: _Choice) -> Output:
@@ -248,7 +246,8 @@ def _response(request_id: str, body: _Body) -> Output:
     if body.status == "failed":
         code = _code(body.error) or "failed"
         again = code in {"server_error", "rate_limit_exceeded"}
-        return msgspec.structs.replace(plain, status="errored", reason=code, again=again)
+        unpaid = wants_money(code)
+        return msgspec.structs.replace(plain, status="errored", reason=code, again=again, unpaid=unpaid)
     if why == "content_filter":
         return msgspec.structs.replace(plain, status="refused", reason=why)
     if refusals:

@@ -7,6 +7,7 @@ import msgspec
 
 from pipeline.domain import Judge, Message, Output, Tokens
 from pipeline.errors import ConfigError
+from pipeline.providers._faults import blames_provider, errored
 
 OLD_VERSION = "2023-06-01"
 _EFFORTS = ("low", "medium", "high", "xhigh", "max")
@@ -168,7 +169,7 @@ class Reply(msgspec.Struct):
 def answered(request_id: str, message: Reply | None) -> Output:
     """Return what a message says; refusals and cut answers come as success."""
     if message is None or message.content is None:
-        return Output(request_id=request_id, status="errored", reason="no_answer")
+        return errored(request_id, "no_answer")
     texts = [block.text for block in message.content if block.type == "text" and block.text is not None]
     thoughts = [block.thinking for block in message.content if block.type == "thinking" and block.thinking]
     plain = Output(
@@ -194,8 +195,7 @@ def failed(request_id: str, problem: Problem | None, *, status: int | None = Non
     """Return what an error says; only faults of the provider's own are worth another try."""
     inner = (problem.error or problem) if problem else None
     kind = (inner.type if inner else None) or (f"http_{status}" if status else "errored")
-    again = kind in _SENT_AGAIN or status in {408, 409, 429} or (status or 0) >= 500
-    return Output(request_id=request_id, status="errored", reason=kind[:200], again=again)
+    return errored(request_id, kind[:200], again=kind in _SENT_AGAIN or blames_provider(status or 0))
 
 
 def _tokens(usage: _Usage | None) -> Tokens:

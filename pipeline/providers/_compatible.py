@@ -16,6 +16,7 @@ from pipeline.events import End, Fault, LineFault
 from pipeline.providers import RemoteBatch, Submission
 from pipeline.providers._chat import chat_body
 from pipeline.providers._failures import fault_in, keeping_answers, own_fault
+from pipeline.providers._faults import blames_provider
 from pipeline.providers._http import Body, Http, cut_short, decoded
 from pipeline.settings import Secret
 
@@ -305,5 +306,5 @@ def sent_again(output: Output) -> Output:
     code = (output.reason or "").lower()
     if output.status != "errored" or output.again:
         return output
-    numbered = code.isdecimal() and (int(code) in {408, 409, 429} or 500 <= int(code) < 600)
+    numbered = code.isdecimal() and blames_provider(int(code))
     return msgspec.structs.replace(output, again=numbered or any(word in code for word in _TRANSIENT))

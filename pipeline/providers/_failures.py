@@ -6,9 +6,9 @@ from typing import Literal
 import msgspec
 
 from pipeline.providers import RemoteBatch
+from pipeline.providers._faults import wants_money
 
 _WAITS = ("token_limit", "rate_limit", "enqueued", "too many requests")
-_MONEY = ("insufficient_quota", "billing", "quota", "credit", "payment")
 _LINE = re.compile(r"\bline \d{1,7}\b", re.IGNORECASE)
 _NO_INPUT = re.compile(
     r"(?:cannot|could not|can't|unable to) (?:find|access|locate|open|download|retrieve)\b.*file|no such file|nosuchkey"
@@ -27,11 +27,14 @@ _CONTENT = re.compile(
 
 
 def fault_in(text: str) -> Literal["rate", "account"] | None:
-    """Return whose fault a text speaks of: a full queue's, the account's, or neither's."""
+    """Return whose fault a text speaks of: a full queue's, the account's, or neither's.
+
+    A quota that stops a whole batch is the account's; one that stops a call may be that of a minute.
+    """
     words = text.lower()
     if any(word in words for word in _WAITS):
         return "rate"
-    return "account" if any(word in words for word in _MONEY) else None
+    return "account" if "quota" in words or wants_money(words) else None
 
 
 def own_fault(text: str) -> Literal["rate"] | None:

@@ -10,6 +10,7 @@ import msgspec
 from pipeline.domain import Judge, Message, Output, Tokens
 from pipeline.errors import ConfigError, UnavailableError
 from pipeline.events import End, Fault, LineFault
+from pipeline.providers._faults import errored
 
 _ALL = ("minimal", "low", "medium", "high")
 _UPPER = ("low", "medium", "high")
@@ -183,14 +184,13 @@ def answered(request_id: str, content: Content | None) -> Output:
 def failed(request_id: str, error: RpcError | None, *, status: int | None = None) -> Output:
     """Return what an error says; only faults of the provider's own are worth another try."""
     if error is None and status is None:
-        return Output(request_id=request_id, status="errored", reason="no_answer")
+        return errored(request_id, "no_answer")
     given = (error.code if error else None) or status or 0
     code = _HTTP.get(given, given)
     reason = (error.status if error else None) or _RPC.get(code) or (error.message if error else None)
     if code == 1:
         return Output(request_id=request_id, status="cancelled", reason=reason)
-    again = code in _SENT_AGAIN or given >= 500
-    return Output(request_id=request_id, status="errored", reason=(reason or f"code_{given}")[:200], again=again)
+    return errored(request_id, (reason or f"code_{given}")[:200], again=code in _SENT_AGAIN or given >= 500)
 
 
 def _text(candidate: _Candidate | None, *, thought: bool) -> str | None:

@@ -33,7 +33,7 @@ _OF_CONTENT = ("moderat", "safety", "flagged", "content polic", "content_polic",
 _OF_ACCOUNT = ("account", "organi", "api key", "api_key", "credit", "billing", "quota", "permission", "subscription")
 
 
-class LiveClient:
+class Calls:
     """Makes the calls of one live batch."""
 
     def __init__(

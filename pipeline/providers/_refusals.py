@@ -7,11 +7,10 @@ import httpx
 import msgspec
 
 from pipeline.errors import AccountError, ProviderError, RejectedError, UnavailableError
+from pipeline.providers._faults import wants_money
 
 _REFUSALS = frozenset({400, 401, 403, 404, 405, 410, 411, 412, 413, 414, 415, 422})
 _ACCOUNT_AT_400 = ("api_key_invalid", "api key not valid", "credit balance")  # Google's and Anthropic's words
-_MONEY = ("insufficient_quota", "billing", "credit", "payment")
-_MONEY_IN_TEXTS = ("current quota", "insufficient", "credit")
 
 
 def retry_after(response: httpx.Response) -> float | None:
@@ -36,8 +35,8 @@ def fault_of(response: httpx.Response, method: str, path: str) -> ProviderError:
     """Return the error that says what the caller can do about this answer."""
     status, detail = response.status_code, _detail(response)
     message = _without_keys(f"{method} {path} answered {status}: {detail.message}", response)
-    kind = f"{detail.code or ''} {detail.type or ''}".lower()
-    if status == 402 or (status in {403, 429} and any(word in kind for word in _MONEY)):
+    kind = f"{detail.code or ''} {detail.type or ''}"
+    if status == 402 or (status in {403, 429} and wants_money(kind)):
         return AccountError(message, code=detail.code or detail.type)
     if status in {401, 403} or (status == 400 and any(word in detail.words for word in _ACCOUNT_AT_400)):
         return AccountError(message, code=detail.code or detail.type or f"http_{status}")
@@ -116,8 +115,7 @@ def _retry_delay(details: object) -> float | None:
 
 def _money_in(text: str) -> str | None:
     """Return the kind of an error that is a bare text, where the text speaks of money."""
-    words = text.lower()
-    return "insufficient_quota" if any(word in words for word in _MONEY_IN_TEXTS) else None
+    return "insufficient_quota" if wants_money(text) else None
 
 
 def _text(value: object) -> str | None:

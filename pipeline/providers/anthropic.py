@@ -30,13 +30,14 @@ from pipeline.providers._claude import (
     message_body,
 )
 from pipeline.providers._compatible import check_plain
+from pipeline.providers._faults import errored
 from pipeline.providers._http import Body, Http, cut_short, decoded, fingerprint
 from pipeline.settings import Secret, Settings
 
 _HEAD, _TAIL = b'{"requests":[', b"]}"
 
 MODES: tuple[Mode, ...] = ("batch", "live")
-KEYS = ("ANTHROPIC_API_KEY",)
+KEYS: tuple[str, ...] = ("ANTHROPIC_API_KEY",)
 LIMITS = Limits(max_requests=100_000, max_bytes=256_000_000 - len(_HEAD) - len(_TAIL))
 
 _BASE = "https://api.anthropic.com"
@@ -135,7 +136,7 @@ def _output(row: _Line) -> Output:
         case "errored":
             return failed(row.custom_id, row.result.error)
         case other:
-            return Output(request_id=row.custom_id, status="errored", reason=other[:200])
+            return errored(row.custom_id, other[:200])
 
 
 def live_frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:

@@ -34,7 +34,7 @@ from pipeline.providers._http import Http, fingerprint
 from pipeline.settings import Settings
 
 MODES: tuple[Mode, ...] = ("batch",)
-KEYS = ("AZURE_OPENAI_API_KEY",)
+KEYS: tuple[str, ...] = ("AZURE_OPENAI_API_KEY",)
 LIMITS = Limits(max_requests=100_000, max_bytes=200_000_000)
 KEPT = timedelta(days=14)  # the least that a resource can be set to
 

@@ -34,8 +34,9 @@ T = TypeVar("T")
 
 MODES: tuple[Mode, ...] = ("batch",)
 ANSWERS: tuple[Answer, ...] = ("tag",)
-KEYS = ("PAIRLOG_BEDROCK_BUCKET",)
+KEYS: tuple[str, ...] = ("PAIRLOG_BEDROCK_BUCKET",)
 LIMITS = Limits(max_requests=50_000, max_bytes=200_000_000)
+ID_PATH = ("recordId",)
 
 _BUCKET, _ROLE = "PAIRLOG_BEDROCK_BUCKET", "PAIRLOG_BEDROCK_ROLE"
 _URI = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(.*?))?/*")

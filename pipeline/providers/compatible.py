@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import httpx
 
 from pipeline.clock import Clock
-from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode, Output
+from pipeline.domain import QUESTION, Frame, Judge, Message, Mode, Output
 from pipeline.errors import ConfigError
 from pipeline.providers import LiveCall
 from pipeline.providers._chat import decode_live_line
@@ -19,8 +19,7 @@ from pipeline.providers._http import Http
 from pipeline.settings import Settings
 
 MODES: tuple[Mode, ...] = ("live",)
-KEYS = ("PAIRLOG_COMPATIBLE_BASE_URL",)
-LIMITS = Limits(max_requests=1_000_000, max_bytes=1_000_000_000)
+KEYS: tuple[str, ...] = ("PAIRLOG_COMPATIBLE_BASE_URL",)
 
 _ADDRESS = "PAIRLOG_COMPATIBLE_BASE_URL"
 _KEY = "PAIRLOG_COMPATIBLE_API_KEY"

@@ -41,8 +41,9 @@ from pipeline.providers._http import Http, checked_host, cut_short, decoded, fin
 from pipeline.settings import Secret, Settings
 
 MODES: tuple[Mode, ...] = ("batch", "live")
-KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
+KEYS: tuple[str, ...] = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 LIMITS = Limits(max_requests=200_000, max_bytes=2_000_000_000)
+ID_PATH = ("key",)
 KEPT = timedelta(hours=48)  # told of uploaded files; of answers nothing is told
 
 _BASE = "https://generativelanguage.googleapis.com"

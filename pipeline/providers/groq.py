@@ -32,7 +32,7 @@ from pipeline.providers._http import Http, fingerprint
 from pipeline.settings import Settings
 
 MODES: tuple[Mode, ...] = ("batch", "live")
-KEYS = ("GROQ_API_KEY",)
+KEYS: tuple[str, ...] = ("GROQ_API_KEY",)
 LIMITS = Limits(max_requests=50_000, max_bytes=100_000_000)
 
 _HOST = "https://api.groq.com"

@@ -37,7 +37,7 @@ from pipeline.providers._http import Http, cut_short, fingerprint
 from pipeline.settings import Settings
 
 MODES: tuple[Mode, ...] = ("batch", "live")
-KEYS = ("MISTRAL_API_KEY",)
+KEYS: tuple[str, ...] = ("MISTRAL_API_KEY",)
 LIMITS = Limits(max_requests=1_000_000, max_bytes=200_000_000)
 
 _BASE = "https://api.mistral.ai/v1"

@@ -13,24 +13,23 @@ import httpx
 import msgspec
 
 from pipeline.clock import Clock
-from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode, Output, Tokens
+from pipeline.domain import QUESTION, Frame, Judge, Message, Mode, Output, Tokens
 from pipeline.errors import ConfigError
 from pipeline.providers import LiveCall
 from pipeline.providers._chat import said
 from pipeline.providers._compatible import bearer, check_plain, moment
+from pipeline.providers._faults import blames_provider, errored
 from pipeline.providers._http import Http
 from pipeline.settings import Settings, checked_address
 
 MODES: tuple[Mode, ...] = ("live",)
-KEYS = ("OLLAMA_HOST",)
-LIMITS = Limits(max_requests=1_000_000, max_bytes=1_000_000_000)
+KEYS: tuple[str, ...] = ("OLLAMA_HOST",)
 
 CONTEXT_TOKENS = 32_768
 _HOST = "OLLAMA_HOST"
 _PORT = 11434
 _THINK: dict[str, bool | str] = {"none": False, "on": True, "low": "low", "medium": "medium", "high": "high"}
 _LEVELS_ONLY = ("gpt-oss",)
-_SENT_AGAIN = frozenset({408, 409, 429})
 
 
 class _Message(msgspec.Struct):
@@ -99,10 +98,9 @@ def decode_live(line: bytes) -> Output:
     row = _lines.decode(line)
     body = row.body if isinstance(row.body, _Body) else _Body()
     if not 200 <= row.status < 300 or body.message is None:
-        again = row.status in _SENT_AGAIN or row.status >= 500
         said = body.error if isinstance(body.error, str) else None
         reason = said or (f"http_{row.status}" if row.status >= 300 else "no_answer")
-        return Output(request_id=row.request_id, status="errored", reason=reason[:200], again=again)
+        return errored(row.request_id, reason[:200], again=blames_provider(row.status))
     made = moment(body.created_at)
     cut = body.done_reason == "length"
     return Output(

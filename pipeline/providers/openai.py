@@ -29,7 +29,7 @@ from pipeline.providers._http import Http, fingerprint
 from pipeline.settings import Settings
 
 MODES: tuple[Mode, ...] = ("batch", "live")
-KEYS = ("OPENAI_API_KEY",)
+KEYS: tuple[str, ...] = ("OPENAI_API_KEY",)
 LIMITS = Limits(max_requests=50_000, max_bytes=200_000_000)
 
 _EFFORTS = {  # known to be refused elsewhere; a model that is not listed is sent as it is

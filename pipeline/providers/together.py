@@ -43,7 +43,7 @@ from pipeline.providers._http import Body, Http, Reply, decoded, fingerprint
 from pipeline.settings import Settings
 
 MODES: tuple[Mode, ...] = ("batch", "live")
-KEYS = ("TOGETHER_API_KEY",)
+KEYS: tuple[str, ...] = ("TOGETHER_API_KEY",)
 LIMITS = Limits(max_requests=50_000, max_bytes=100_000_000)
 
 _BASE = "https://api.together.ai/v1"

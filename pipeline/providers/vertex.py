@@ -44,8 +44,9 @@ from pipeline.providers._http import Body, Http, cut_short, decoded, fingerprint
 from pipeline.settings import Secret, Settings, checked_address
 
 MODES: tuple[Mode, ...] = ("batch",)
-KEYS = ("GOOGLE_CLOUD_PROJECT",)
+KEYS: tuple[str, ...] = ("GOOGLE_CLOUD_PROJECT",)
 LIMITS = Limits(max_requests=200_000, max_bytes=1_000_000_000)
+ID_PATH = ("request", "labels", "request_id")
 
 _BUCKET = "PAIRLOG_VERTEX_BUCKET"
 _STORAGE = "https://storage.googleapis.com"

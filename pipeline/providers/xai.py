@@ -30,12 +30,14 @@ from pipeline.providers._compatible import (
     upload_form,
 )
 from pipeline.providers._failures import failure, keeping_answers
+from pipeline.providers._faults import errored
 from pipeline.providers._http import Http, cut_short, decoded, fingerprint
 from pipeline.settings import Secret, Settings
 
 MODES: tuple[Mode, ...] = ("batch",)
-KEYS = ("XAI_API_KEY",)
+KEYS: tuple[str, ...] = ("XAI_API_KEY",)
 LIMITS = Limits(max_requests=50_000, max_bytes=200_000_000)
+ID_PATH = ("batch_request_id",)
 
 _BASE = "https://api.x.ai/v1"
 _PAGE = 100
@@ -145,7 +147,7 @@ def _failed(request_id: str, error: _Error | str | None) -> Output:
     reason = ": ".join(str(part)[:200] for part in (code, message) if part is not None) or "no_response"
     if code == _CANCELLED:
         return Output(request_id=request_id, status="cancelled", reason=reason)
-    return Output(request_id=request_id, status="errored", reason=reason, again=code in _SENT_AGAIN)
+    return errored(request_id, reason, again=code in _SENT_AGAIN)
 
 
 def _with_reasoning(output: Output, usage: _Usage | None) -> Output:

@@ -45,7 +45,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """One contestant's place.
 
     `score` is in log-odds around a mean of zero (Elo points for Elo, a share for win rates). `place_low` to
-    `place_high` are the places that the data leave open. Everyone below a `tier`, from 1, is proven weaker than its best.
+    `place_high` are the places that the data leave open. Everyone below a `tier`
+    (they count from 1) is proven weaker than its best.
     `bounded` is false where the data set no limit to the score: it only won or only lost, alone or with others.
     """
 

@@ -7,8 +7,11 @@ the same of a live answer, `batch.*.json` an answer about a batch and what it me
 
 import contextlib
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -44,7 +47,15 @@ from pipeline.errors import (
     RejectedError,
     UnavailableError,
 )
-from pipeline.providers import LiveAnswer, ProbableProvider, RemoteBatch
+from pipeline.providers import (
+    BatchModule,
+    LiveAnswer,
+    LiveModule,
+    LiveOnlyModule,
+    Particulars,
+    ProbableProvider,
+    RemoteBatch,
+)
 from pipeline.settings import Settings
 
 FAILED_CREATES: dict[str, type[ProviderError]] = {
@@ -62,7 +73,58 @@ def test_every_provider_is_tried_here() -> None:
     assert set(ADAPTERS) >= set(providers.names())
 
 
+# Modules
+
+
+@pytest.mark.parametrize("name", providers.names())
+def test_a_module_has_what_its_modes_demand(name: str) -> None:
+    module = providers.module(name)
+    assert module.MODES, "one mode at least, the default first"
+    assert isinstance(module, BatchModule) == ("batch" in module.MODES)
+    assert isinstance(module, LiveModule) == ("live" in module.MODES)
+    assert isinstance(module, LiveOnlyModule) == (module.MODES == ("live",))
+
+
+def test_every_module_is_of_the_type_of_its_modes(tmp_path: Path) -> None:
+    checked = tmp_path / "modules.py"
+    lines = ["from pipeline import providers"]
+    for name in providers.names():
+        lines.append(f"from pipeline.providers import {name}")
+        modes = providers.module(name).MODES
+        lines += [f"{name}_{mode}: providers.{mode.capitalize()}Module = {name}" for mode in modes]
+        lines += [f"{name}_only: providers.LiveOnlyModule = {name}"] if modes == ("live",) else []
+        said = [field for field in Particulars.__struct_fields__ if hasattr(providers.module(name), field)]
+        lines.append(f"providers.Particulars({', '.join(f'{field}={name}.{field}' for field in said)})")
+    checked.write_text("\n".join(lines) + "\n")
+    command = [sys.executable, "-m", "mypy", "--cache-dir", tmp_path / "cache", checked]
+    done = subprocess.run(command, cwd=Path(providers.__file__).parents[2], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("name", providers.names())
+def test_a_mode_that_a_provider_has_not_is_named(name: str) -> None:
+    modes = providers.module(name).MODES
+    for mode, find in (("batch", providers.batch_module), ("live", providers.live_module)):
+        if mode not in modes:
+            with pytest.raises(ConfigError, match=f"{name} has no mode {mode}; it has {modes[0]}"):
+                find(name)
+
+
 # Recorded answers
+
+
+@pytest.mark.parametrize("name", BATCH)
+def test_the_id_of_a_recorded_line_stands_where_the_module_says(name: str) -> None:
+    """A line that is not as we know it was paid for: whose it is can still be told."""
+    found = 0
+    for file in (GOLDEN / name).glob("line.*.json"):
+        case = json.loads(file.read_text("utf-8"))
+        value = case["line"]
+        for member in providers.particulars(name).ID_PATH:
+            value = value.get(member) if isinstance(value, dict) else None
+        assert value in {case["output"]["request_id"], None}
+        found += value is not None
+    assert found >= len(list((GOLDEN / name).glob("line.*.json"))) - 1
 
 
 @pytest.mark.parametrize(("name", "case"), golden("line"))
@@ -71,11 +133,11 @@ def test_a_recorded_line_means_this_output(name: str, case: dict[str, Any]) -> N
     assert providers.module(name).decode(line) == msgspec.convert(case["output"], Output)
 
 
-@pytest.mark.parametrize("name", [name for name in BATCH if providers.lines_decoder(name)])
+@pytest.mark.parametrize("name", [name for name in BATCH if providers.particulars(name).decode_lines])
 def test_recorded_lines_mean_together_what_they_mean_alone(name: str) -> None:
     cases = [json.loads(file.read_text("utf-8"))["line"] for file in sorted((GOLDEN / name).glob("line.*.json"))]
     lines = [json.dumps(line, ensure_ascii=False).encode() for line in cases]
-    decode_lines = providers.lines_decoder(name)
+    decode_lines = providers.particulars(name).decode_lines
     assert decode_lines is not None
     assert decode_lines(b"\n".join(lines) + b"\n") == [providers.module(name).decode(line) for line in lines]
     with pytest.raises((ValueError, msgspec.DecodeError)):
@@ -101,6 +163,34 @@ def test_recorded_lines_cover_what_can_happen_to_a_request(name: str) -> None:
     cases = [json.loads(file.read_text("utf-8"))["output"] for file in (GOLDEN / name).glob("line.*.json")]
     assert {case["status"] for case in cases} >= {"answered", "truncated", "refused", "errored"}
     assert {case.get("again", False) for case in cases if case["status"] == "errored"} == {True, False}
+
+
+WANTS_MONEY = (
+    "insufficient_quota", "payment_required", "billing_hard_limit_reached", "credit_limit", "Insufficient balance",
+)  # fmt: skip
+
+
+def with_words(value: Any, words: str, other: str) -> Any:
+    """The same line in other words; what stands alone as an error that says nothing says them too."""
+    if isinstance(value, dict):
+        silent = value.get("error", "") is None and value.get("response") is None
+        told = {key: with_words(inner, words, other) for key, inner in value.items()}
+        return told | ({"error": {"code": other}} if silent else {})
+    return other if value == words else value
+
+
+@pytest.mark.parametrize("name", BATCH)
+@pytest.mark.parametrize("words", WANTS_MONEY)
+def test_a_line_that_failed_for_want_of_money_says_so_in_any_of_the_words(name: str, words: str) -> None:
+    cases = [json.loads(file.read_text("utf-8")) for file in sorted((GOLDEN / name).glob("line.errored.*.json"))]
+    decode = providers.module(name).decode
+    altered = 0
+    for case in cases:
+        said = case["output"]["reason"]
+        line = with_words(case["line"], said.partition(": ")[2] or said, words)
+        altered += line != case["line"]
+        assert decode(json.dumps(line).encode()).unpaid == (line != case["line"])
+    assert altered, "no recorded line names its reason"
 
 
 @pytest.mark.parametrize("name", BATCH)

@@ -112,7 +112,7 @@ def test_its_schema_reaches_every_provider_that_takes_one(name: str, provider: s
     schema = tasks()[name].json_schema(a_config(name))
     line = b"x".join(make(judge, schema=schema).texts).decode()
     wanted = json.dumps(schema, separators=(",", ":"))
-    assert (wanted in line) == ("json" in providers.answers(provider))
+    assert (wanted in line) == ("json" in providers.particulars(provider).ANSWERS)
 
 
 def test_no_two_tasks_mean_different_things_by_one_key() -> None:

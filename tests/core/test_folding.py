@@ -99,6 +99,46 @@ def test_a_run_follows_the_version_that_was_submitted_last() -> None:
     assert after(a_plan(), AGAIN).plan == a_plan()
 
 
+WAITS = StatusChanged(batch_id=BATCH, status="completed", awaits_files=True)
+UNSENT = msgspec.structs.replace(NO_CREDIT, unsent=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "then", "now"),
+    [
+        ([SUBMITTED], StatusChanged(batch_id=BATCH, status="completed, no files yet"), WAITS),
+        ([], msgspec.structs.replace(NO_CREDIT, reason="not sent: no credit"), UNSENT),
+    ],
+    ids=["waits for files", "not sent"],
+)
+def test_what_the_first_version_said_in_words_means_what_is_a_field_now(
+    before: list[AnyEvent], then: AnyEvent, now: AnyEvent
+) -> None:
+    assert after(PLANNED, STORED, OPENED, *before, then) == after(PLANNED, STORED, OPENED, *before, now)
+
+
+def test_the_providers_own_word_is_kept_while_its_files_are_waited_for() -> None:
+    sent = (PLANNED, STORED, OPENED, SUBMITTED)
+    waits = msgspec.structs.replace(WAITS, status="expired")
+    for events, known in (
+        ((waits,), ("expired", True)),
+        ((waits, RUNNING), ("in_progress", False)),
+        ((waits, ENDED), ("completed", False)),
+        ((RUNNING,), ("in_progress", False)),
+    ):
+        batch = after(*sent, *events).batches[BATCH]
+        assert (batch.remote_status, batch.awaits_files) == known
+
+
+def test_why_a_batch_was_not_sent_is_known_until_it_is_tried_again() -> None:
+    again = msgspec.structs.replace(OPENED, attempt=2)
+    unsent = after(PLANNED, STORED, OPENED, UNSENT)
+    assert (unsent.batches[BATCH].unsent, unsent.batches[BATCH].note) == ("no credit", "not sent: no credit")
+    assert after(PLANNED, STORED, OPENED, NO_CREDIT).batches[BATCH].unsent is None
+    assert after(PLANNED, STORED, OPENED, UNSENT, again).batches[BATCH].unsent is None
+    assert after(PLANNED, STORED, OPENED, UNSENT, SUBMITTED).batches[BATCH].unsent is None
+
+
 @pytest.mark.parametrize(
     ("events", "phase"),
     [

@@ -104,4 +104,4 @@ def test_a_person_is_told_of_what_takes_too_long(status: str, submitted: int, si
 )
 def test_a_person_is_told_of_answers_that_the_provider_will_delete(provider: str, hours: int, said: str | None) -> None:
     ended = replace(a_batch(), phase="ended", ended_at=NOW - timedelta(hours=hours))
-    assert alarm(ended, NOW, kept=providers.kept(provider)) == said
+    assert alarm(ended, NOW, kept=providers.particulars(provider).KEPT) == said

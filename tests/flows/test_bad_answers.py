@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from pipeline.clock import SystemClock
+from pipeline.events import StatusChanged
 from pipeline.ids import BatchId
 from pipeline.operations.auditing import audit_ledger
 from pipeline.operations.resuming import resume
@@ -101,6 +102,39 @@ def test_a_status_that_goes_back_changes_nothing(
         resume(worker, [run], interval=0, once=True)
         batch = run.refresh().batches[BatchId("s000-1")]
         assert (batch.phase, batch.remote_status) == ("running", "validating")
+
+
+@pytest.mark.parametrize("word", ["completed", "expired", "cancelled"])
+def test_a_batch_without_its_files_is_called_what_the_provider_calls_it(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile, word: str
+) -> None:
+    simulator = simulate()
+    bare = told(status=word, output_file_id=None, error_file_id=None, request_counts=None)
+    with at(simulator, store, Altered("GET", "/batches/batch", bare), PAIRLOG_QUIET_SECONDS="60") as worker:
+        (run,) = submitted(worker, experiment_file())
+        for _ in range(2):
+            resume(worker, [run], interval=0, once=True)
+        batch = run.refresh().batches[BatchId("s000-1")]
+        assert (batch.phase, batch.remote_status, batch.awaits_files) == ("running", word, True)
+        waits = run.state.commits
+        resume(worker, [run], interval=0, once=True)
+        assert run.refresh().commits == waits
+    with at(simulator, store, httpx.HTTPTransport()) as worker:
+        assert not resume(worker, worker.runs(run.experiment.name), interval=0.01).is_open
+        check_against_ledger(worker, simulator.ledger)
+
+
+def test_a_batch_that_an_earlier_version_waited_for_is_waited_for_no_longer_than_it_was(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile
+) -> None:
+    simulator = simulate(faults=parse_faults("output.absent"))
+    with at(simulator, store, httpx.HTTPTransport(), PAIRLOG_QUIET_SECONDS="0") as worker:
+        (run,) = submitted(worker, experiment_file())
+        run.record(StatusChanged(batch_id=BatchId("s000-1"), status="completed, no files yet"))
+        known = run.refresh().commits
+        end = resume(worker, [run], interval=0, once=True)
+        assert "neither answers nor errors" in end.reasons[0]
+        assert run.state.commits == known + 1
 
 
 def test_a_key_that_is_refused_while_batches_run_is_tried_once_for_each_and_told(
@@ -198,16 +232,22 @@ def test_results_that_are_gone_are_held_and_not_bought_again(
     assert len(simulator.ledger.creates) == 1
 
 
-@pytest.mark.parametrize(("share", "attempts"), [(1.0, 3), (0.4, 3), (1.0, 1), (0.4, 1)])
+@pytest.mark.parametrize(
+    ("share", "attempts", "words"),
+    [
+        (1.0, 3, "insufficient_quota"), (0.4, 3, "payment_required"), (1.0, 1, "payment_required"),
+        (0.4, 1, "insufficient_quota"),
+    ],
+)  # fmt: skip
 def test_requests_that_fail_for_want_of_money_wait_for_a_person_and_burn_nothing(
-    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile, share: float, attempts: int
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile, share: float, attempts: int, words: str
 ) -> None:
     simulator = simulate(faults=parse_faults(f"line.429={share}"))
-    broke = Altered("GET", "/content", lambda body: body.replace(b"rate_limit_exceeded", b"insufficient_quota"))
+    broke = Altered("GET", "/content", lambda body: body.replace(b"rate_limit_exceeded", words.encode()))
     with at(simulator, store, broke, PAIRLOG_PAUSE_SECONDS="600") as worker:
         end = finished(worker, experiment_file(more=f"attempts: {attempts}"))
         assert (end.is_open, end.moves_by_itself) == (True, False)
-        assert "insufficient_quota" in end.reasons[0]
+        assert words in end.reasons[0]
         assert len(simulator.ledger.creates) == 1
         resume(worker, worker.runs(worker.experiment_names()[0]), interval=0.01)
         assert len(simulator.ledger.creates) == 2

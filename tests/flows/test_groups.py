@@ -96,7 +96,7 @@ def test_a_refusal_for_the_account_leaves_the_rest_of_the_group_unsent_and_pause
         assert submit(run) == 2
         assert phases(run) == {"submitted": 2, "refused": 4}
         refused = [event for commit in events(run) for event in commit if isinstance(event, Refused)]
-        assert [event.reason.startswith("not sent: ") for event in refused] == [False, True, True, True]
+        assert [bool(event.unsent) for event in refused] == [False, True, True, True]
         assert all(event.needs_person and event.fault == "account" for event in refused)
         assert len(simulator.ledger.creates) == 2
         assert not resume(worker, [run], interval=0.02).is_open
