@@ -97,8 +97,8 @@ class PairIds:
         one, other = self._samples[ones], self._samples[others]
         return mixed(np.minimum(one, other) ^ mixed(np.maximum(one, other) + _APART))
 
-    def of(self, ones: Places, others: Places) -> list[PairId]:
-        """Return the names of the pairs of the samples at these places."""
+    def encoded(self, ones: Places, others: Places) -> NDArray[np.bytes_]:
+        """Return the names of the pairs of the samples at these places, as bytes."""
         return _hex(_bytes(self.digests(ones, others))[:, :_DIGEST])
 
 
@@ -112,29 +112,21 @@ class RequestIds:
     def __init__(self, run_digest: Digest) -> None:
         self._run = name_digests([run_digest])
 
-    def of(self, positions: NDArray[np.int64], names: Digests) -> list[RequestId]:
-        """Return the ids of the requests at these positions, about what has these digests (pairs, samples, turns)."""
-        return _hex(self._rows(positions, names))
-
     def encoded(self, positions: NDArray[np.int64], names: Digests) -> NDArray[np.bytes_]:
-        """Return the same ids as they stand in a request's line."""
-        return np.frombuffer(binascii.hexlify(self._rows(positions, names).data), f"S{REQUEST_ID_LENGTH}")
-
-    def _rows(self, positions: NDArray[np.int64], names: Digests) -> NDArray[np.uint8]:
+        """Return the ids of the requests at these positions, about what has these digests (pairs, samples, turns)."""
         rows = np.empty((len(positions), REQUEST_ID_LENGTH // 2), np.uint8)
         rows[:, :_DIGEST] = _bytes(mixed(names + self._run))[:, :_DIGEST]
         rows[:, _DIGEST:] = positions.astype(">u4").view(np.uint8).reshape(-1, 4)
-        return rows
+        return _hex(rows)
 
 
 def _bytes(digests: Digests) -> NDArray[np.uint8]:
     return digests.astype("<u8").view(np.uint8)
 
 
-def _hex(rows: NDArray[np.uint8]) -> list[Any]:  # Any: the caller knows of what kind these ids are
+def _hex(rows: NDArray[np.uint8]) -> NDArray[np.bytes_]:
     """Return the bytes of each row in hex."""
-    digits, width = rows.tobytes().hex(), 2 * rows.shape[1]
-    return [digits[start : start + width] for start in range(0, len(digits), width)]
+    return np.frombuffer(binascii.hexlify(rows.tobytes()), f"S{2 * rows.shape[1]}")
 
 
 def hinted_position(request_id: str) -> int | None:

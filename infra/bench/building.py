@@ -144,7 +144,7 @@ def equality(folder: Path, size: int) -> Result:
     import orjson
 
     made, script, few = made_in(folder), Script(folder), min(size, 2_000)
-    names = made.request_ids(np.arange(few))
+    names = made.request_ids(np.arange(few)).to_pylist()
     theirs = (
         orjson.dumps(script.request(*pair, name)) + b"\n" for pair, name in zip(script.pairs, names, strict=False)
     )

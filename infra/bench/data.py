@@ -101,7 +101,7 @@ def _answers() -> list[bytes]:
 def _lines(run: Run, batch: BatchState, texts: list[bytes]) -> Iterator[bytes]:
     """Yield the answers in shuffled order; some requests have none."""
     chance = random.Random(batch.batch_id)
-    ids = run.renderer.request_ids(run.members(batch))
+    ids = run.renderer.request_ids(run.members(batch)).to_pylist()
     chance.shuffle(ids)
     for number, name in enumerate(ids[: round(len(ids) * (1 - SHARE_MISSING))]):
         usage = {"prompt": 1_300 + number % 200, "completion": 200 + number % 100, "created": 1_790_000_000 + number}

@@ -58,7 +58,7 @@ def requests(run: Run) -> pa.Table:
     ids, contestants = pa.array(material.ids), pa.array(material.contestants)
     columns = (run.renderer.names(at), ids.take(first), ids.take(second))
     columns += (contestants.take(first), contestants.take(second), run.renderer.request_ids(at))
-    return pa.table([pa.array(column) for column in columns], names=list(WITH_NAMES))
+    return pa.table(list(columns), names=list(WITH_NAMES))
 
 
 def ours(folder: Path, size: int) -> Result:

@@ -6,7 +6,7 @@ import numpy as np
 
 from pipeline.errors import ConfigError
 from pipeline.ids import hinted_position
-from pipeline.operations.subjects import strings, subjects_of
+from pipeline.operations.subjects import subjects_of
 from pipeline.operations.worker import Run, Worker, spoken
 from pipeline.state import BatchState
 from pipeline.storage.streams import decompressed, lines
@@ -33,7 +33,7 @@ def _position(run: Run, request_id: str) -> int | None:
     position = hinted_position(request_id)
     if position is None or position >= len(run.renderer):
         return None
-    return position if run.renderer.request_ids(np.array([position])) == [request_id] else None
+    return position if run.renderer.request_ids(np.array([position])).to_pylist() == [request_id] else None
 
 
 def _explained(run: Run, request_id: str, position: int) -> Explanation:
@@ -66,7 +66,7 @@ def _explained(run: Run, request_id: str, position: int) -> Explanation:
 def _subject(run: Run, position: int) -> dict[str, object]:
     """Return what the request is about."""
     at = np.array([position])
-    columns = subjects_of(run).columns(at, strings(run.renderer.names(at)), [None])
+    columns = subjects_of(run).columns(at, run.renderer.names(at), [None])
     return {name: column[0].as_py() for name, column in columns.items() if not name.startswith("winner")}
 
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pipeline.ids import RequestId
 from pipeline.state import BatchState, RunState
 from pipeline.storage import Store
 from pipeline.storage.tables import stream
+from pipeline.tasks.columns import Column
 from pipeline.tasks.lookup import Lookup
 from pipeline.tasks.rendering import Positions
 
@@ -19,9 +19,7 @@ Answers = list[str | None]
 class Heard:
     """The answers of one run; rows never change, so that whoever reads them hears the same."""
 
-    def __init__(
-        self, store: Store, state: Callable[[], RunState], request_ids: Callable[[Positions], list[RequestId]]
-    ) -> None:
+    def __init__(self, store: Store, state: Callable[[], RunState], request_ids: Callable[[Positions], Column]) -> None:
         self._store = store
         self._state = state
         self._request_ids = request_ids

@@ -14,6 +14,7 @@ from pipeline.ids import Digest, ExperimentName, PairIds, SampleId, digest
 from pipeline.pairing import Pairs
 from pipeline.samples import Samples
 from pipeline.storage import Store, keys
+from pipeline.tasks.columns import equally_long
 from pipeline.tasks.rendering import Material
 
 PAIRS = pa.schema(
@@ -65,14 +66,15 @@ def load_material(store: Store, experiment: Experiment) -> Material:
 
 def _pairs_table(samples: Samples, pairs: Pairs) -> pa.Table:
     ids, groups = pa.array(samples.ids(), pa.string()), pa.array(samples.groups(), pa.string())
-    named = PairIds(samples.ids()).of(pairs.first, pairs.second)
-    columns = [pa.array(named, pa.string()), ids.take(pairs.first), ids.take(pairs.second), groups.take(pairs.first)]
+    named = equally_long(PairIds(samples.ids()).encoded(pairs.first, pairs.second))
+    columns = [named, ids.take(pairs.first), ids.take(pairs.second), groups.take(pairs.first)]
     return pa.table(columns, schema=PAIRS)
 
 
 def _positions(data: bytes, ids: Sequence[SampleId], *, key: str) -> Pairs:
     try:
-        table = pq.read_table(pa.BufferReader(data), columns=["first_id", "second_id"], page_checksum_verification=True)
+        file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
+        table = file.read(columns=["first_id", "second_id"])
     except (pa.ArrowException, OSError) as error:
         raise CorruptObjectError(f"{key} is not readable Parquet; restore it from a backup ({error})") from error
     known = pa.array(ids, pa.string())

@@ -1,6 +1,7 @@
 """What a batch's raw outputs say: which rows they give, and what became of the requests that no line answers."""
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from itertools import islice
 
 import msgspec
@@ -39,9 +40,6 @@ class Reading:
         assert plan is not None, "a batch is only planned in a planned run"
         self._again = batch.send < plan.attempts and not batch.cancel_asked
         self._waits_for_money = not batch.cancel_asked and not run.is_live
-        sizes = run.renderer.sizes(self._asked.positions)
-        self._lines = _line_numbers(run.fits(sizes))
-        self._ended_before = set(np.flatnonzero(sizes == 0).tolist())
         self._named = self._named_lines()
         self.spared = bool(self._named) and not batch.cancel_asked
         self.written = self.foreign = self.doubled = 0
@@ -66,8 +64,7 @@ class Reading:
 
         Of a batch that was adopted as only probable they are the proof: without any it may be anybody's.
         """
-        outputs = (output.request_id for block, _ in self._raw.blocks() for output in block)
-        read = list(islice(outputs, _LINES_THAT_TELL))
+        read = [output.request_id for output in self._raw.first(_LINES_THAT_TELL)]
         if not read:
             return not self._batch.proven
         return bool((self._lookup.places(read) < 0).all())
@@ -181,10 +178,11 @@ class Reading:
         batch = self._batch
         if batch.phase == "cancelled":
             return Ending(status="cancelled", reason="cancelled_before_sending")
-        if place in self._ended_before:
-            return Ending(status="cancelled", reason="no_answer_to_go_on_from")
-        if place not in self._lines:
-            return Ending(status="errored", reason="too_large")
+        if not self._all_were_sent:
+            if self._sizes[place] == 0:
+                return Ending(status="cancelled", reason="no_answer_to_go_on_from")
+            if place not in self._lines:
+                return Ending(status="errored", reason="too_large")
         if batch.phase == "refused":
             return Ending(status="errored", reason=batch.code or batch.note)
         if batch.fault in {"account", "rate"}:
@@ -204,6 +202,23 @@ class Reading:
         reason = self._named.get(line) or next((fault.reason for fault in self._batch.faults), "batch_failed")
         return Ending(status="errored", reason=reason)
 
+    @property
+    def _all_were_sent(self) -> bool:
+        """Whether every request of the batch has a line in its input: then nobody need measure them again."""
+        sent = self._batch.input
+        return sent is not None and sent.requests == len(self._asked)
+
+    @cached_property
+    def _sizes(self) -> Positions:
+        """How long the line of each request is."""
+        return self._run.renderer.sizes(self._asked.positions)
+
+    @cached_property
+    def _lines(self) -> dict[int, int]:
+        """Which line of the input each place is, counted from 1; those that are not sent have none."""
+        sent = np.flatnonzero(self._run.fits(self._sizes)).tolist()
+        return {place: line for line, place in enumerate(sent, start=1)}
+
     def _named_lines(self) -> dict[int, str]:
         if self._batch.end != "failed":
             return {}
@@ -221,11 +236,6 @@ class Reading:
             if self._batch.cancel_asked and ending.status in _UNANSWERED:
                 return msgspec.structs.replace(ending, status="cancelled", reason="cancelled_at_provider")
         return ending
-
-
-def _line_numbers(sent: NDArray[np.bool_]) -> dict[int, int]:
-    """Return which line of the input each place is, counted from 1; those that are not sent have none."""
-    return {place: line for line, place in enumerate(np.flatnonzero(sent).tolist(), start=1)}
 
 
 def _wants_money(reason: str | None) -> bool:

@@ -3,11 +3,13 @@
 import json
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 import msgspec
 
 from pipeline import providers
 from pipeline.domain import Output
+from pipeline.events import Part
 from pipeline.operations.worker import Run
 from pipeline.state import BatchState
 from pipeline.storage.streams import blocks_of_lines, decompressed, lines_of, objects_in
@@ -33,12 +35,21 @@ class RawOutputs:
         """Yield what can be read, and whether it came for an attempt that had been given up."""
         self.damaged = 0
         for part in self._parts:
-            with self._store.open(part.key) as file:
-                for block in blocks_of_lines(decompressed(file, key=part.key)):
-                    try:
-                        yield self._together(block), part.is_late
-                    except _UNREADABLE:
-                        yield from self._one_by_one(block, late=part.is_late)
+            for block in self._blocks_of(part):
+                try:
+                    yield self._together(block), part.is_late
+                except _UNREADABLE:
+                    yield from self._one_by_one(block, late=part.is_late)
+
+    def first(self, count: int) -> list[Output]:
+        """Return the first outputs, so many at most, without reading further than they stand."""
+        blocks = (block for part in self._parts for block in self._blocks_of(part))
+        found = (output for block in blocks for some, _ in self._one_by_one(block, late=False) for output in some)
+        return list(islice(found, count))
+
+    def _blocks_of(self, part: Part) -> Iterator[bytes]:
+        with self._store.open(part.key) as file:
+            yield from blocks_of_lines(decompressed(file, key=part.key))
 
     def _together(self, block: bytes) -> list[Output]:
         """Return the outputs of a block; raises if one of its lines cannot be read."""

@@ -9,10 +9,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.domain import Output, Status
-from pipeline.operations.subjects import Column, strings, subjects_of
+from pipeline.operations.subjects import subjects_of
 from pipeline.operations.worker import Positions, Run
 from pipeline.state import BatchState
 from pipeline.tasks import task_named
+from pipeline.tasks.columns import Column
 
 _ROWS_AT_ONCE = 8_192
 _CHARACTERS_AT_ONCE = 4 * 2**20
@@ -29,8 +30,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     def of(cls, run: Run, batch: BatchState) -> "Asked":
         """Return the requests of the batch."""
         positions = run.members(batch)
-        names, request_ids = run.renderer.names(positions), run.renderer.request_ids(positions)
-        return cls(positions=positions, names=strings(names), request_ids=strings(request_ids))
+        requests = run.renderer
+        return cls(positions=positions, names=requests.names(positions), request_ids=requests.request_ids(positions))
 
     def __len__(self) -> int:
         return len(self.positions)

@@ -107,7 +107,7 @@ def _is_proven(run: Run, batch: BatchState, provider: ProbableProvider, remote: 
         shown = set(islice(provider.custom_ids(remote.remote_id), _IDS_THAT_PROVE))
     except RejectedError:
         return False
-    ours = set(run.renderer.request_ids(run.members(batch)))
+    ours = set(run.renderer.request_ids(run.members(batch)).to_pylist())
     return bool(shown) and shown <= ours
 
 

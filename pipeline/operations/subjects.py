@@ -1,7 +1,7 @@
 """What the requests of a batch are about, as columns of the task's table: pairs, samples, or turns of conversations."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -9,10 +9,9 @@ import pyarrow as pa
 from pipeline.domain import Outcome
 from pipeline.operations.worker import Positions, Run
 from pipeline.tasks import task_named
+from pipeline.tasks.columns import Column, strings
 from pipeline.tasks.rendering import Renderer
 from pipeline.tasks.turns import TurnRenderer
-
-Column: TypeAlias = "pa.Array[Any]"  # Any: which scalars it holds is said by the schema
 
 
 class Subjects(Protocol):
@@ -101,8 +100,3 @@ class _Turns:
 
 
 _SIDES: dict[Outcome | None, int] = {"first": 1, "second": 2}
-
-
-def strings(values: Sequence[str | None]) -> Column:
-    """Return the values as a column of texts."""
-    return pa.array(values, pa.string())

@@ -193,7 +193,10 @@ def _failed(request_id: str, body: _Body, *, status: int) -> Output:
 
 def _completion(request_id: str, body: _Body, choice: _Choice) -> Output:
     message = choice.message or _Message()
-    content, thoughts = _contents(message)
+    content, thoughts = message.content, message.reasoning or message.reasoning_content
+    if isinstance(content, list):
+        content, inner = _contents(content)
+        thoughts = inner or thoughts
     finish = choice.finish_reason
     plain = Output(
         request_id=request_id,
@@ -214,14 +217,10 @@ def _completion(request_id: str, body: _Body, choice: _Choice) -> Output:
     return plain
 
 
-def _contents(message: _Message) -> tuple[str | None, str | None]:
+def _contents(chunks: list[_Chunk]) -> tuple[str, str]:
     """Return answer and thoughts; some servers send the content in chunks and thoughts among them."""
-    thoughts = message.reasoning or message.reasoning_content
-    if not isinstance(message.content, list):
-        return message.content, thoughts
-    answer = "".join(chunk.text or "" for chunk in message.content if chunk.type != "thinking")
-    inner = "".join(_thinking(chunk) for chunk in message.content if chunk.type == "thinking")
-    return answer, inner or thoughts
+    answer = "".join(chunk.text or "" for chunk in chunks if chunk.type != "thinking")
+    return answer, "".join(_thinking(chunk) for chunk in chunks if chunk.type == "thinking")
 
 
 def _thinking(chunk: _Chunk) -> str:

@@ -44,7 +44,8 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
     def from_parquet_bytes(cls, data: bytes, *, source: str) -> "Samples":
         """Return samples that `to_parquet_bytes` stored; `source` names the object in messages."""
         try:
-            return cls.of(pq.read_table(pa.BufferReader(data), page_checksum_verification=True), source=source)
+            file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
+            return cls.of(file.read(), source=source)
         except (pa.ArrowException, OSError, ConfigError) as error:
             raise CorruptObjectError(f"{source} does not hold samples: {error}") from error
 

@@ -5,8 +5,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
-import numpy as np
-
 from pipeline.errors import CorruptObjectError
 from pipeline.ids import Digest
 
@@ -17,7 +15,6 @@ else:
 
 LONGEST_LINE = 16 * 2**20
 _TOO_LONG = b"\0"  # no line that anything can read
-_NEWLINE, _OPENS, _CLOSES = b"\n{}"
 _BLOCK = 1 << 20
 _WINDOW: dict[int, int] = {zstd.CompressionParameter.compression_level: 3}
 _LONG_WINDOW: dict[int, int] = {  # requests repeat the same samples far apart: 25 times smaller instead of 4
@@ -115,12 +112,16 @@ def objects_in(block: bytes) -> int | None:
     Where no more than so many objects are read in such a block, each line is one: what stands between two lines here
     can stand nowhere inside an object.
     """
-    letters = np.frombuffer(block, np.uint8)
-    ends = np.flatnonzero(letters == _NEWLINE)
-    if len(block) > LONGEST_LINE or not len(ends) or ends[-1] != len(block) - 1 or letters[0] != _OPENS:
+    if len(block) > LONGEST_LINE or not (block.startswith(b"{") and block.endswith(b"}\n")):
         return None
-    one_a_line = (letters[ends - 1] == _CLOSES).all() and (letters[ends[:-1] + 1] == _OPENS).all()
-    return len(ends) if one_a_line else None
+    count, last = 1, len(block) - 1
+    end = block.find(b"\n")
+    while end < last:
+        if block[end - 1 : end + 2] != b"}\n{":
+            return None
+        count += 1
+        end = block.find(b"\n", end + 1)
+    return count
 
 
 def _without_mark(chunks: Iterable[bytes]) -> Iterator[bytes]:

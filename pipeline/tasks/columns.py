@@ -1,6 +1,13 @@
-"""The columns that the tables of all tasks share."""
+"""The columns that the tables of all tasks share, and columns of texts."""
 
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
+
+Column: TypeAlias = "pa.Array[Any]"  # Any: which scalars it holds is said by the schema
 
 _NAME = pa.dictionary(pa.int32(), pa.string())
 
@@ -39,3 +46,15 @@ OUTPUT = [
 def about_samples(*, subject: list[pa.Field], answer: list[pa.Field]) -> pa.Schema:
     """Return the schema of a task about one sample: `subject` says more of what was asked, `answer` what was said."""
     return pa.schema([*HEAD, REPEAT, SAMPLE, *subject, STATUS, *answer, *OUTPUT])
+
+
+def strings(values: Sequence[str | None]) -> Column:
+    """Return the values as a column of texts."""
+    return pa.array(values, pa.string())
+
+
+def equally_long(encoded: NDArray[np.bytes_]) -> Column:
+    """Return texts of one length, encoded and none of them padded, as a column of texts."""
+    ends = np.arange(len(encoded) + 1, dtype=np.int32) * encoded.itemsize
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(np.ascontiguousarray(encoded))]
+    return pa.Array.from_buffers(pa.string(), len(encoded), buffers)

@@ -6,18 +6,17 @@ An id says where in its run it would stand (`ids.RequestIds`); it is ours if all
 import binascii
 import string
 from collections.abc import Sequence
-from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pipeline.ids import REQUEST_ID_LENGTH, RequestId
+from pipeline.ids import REQUEST_ID_LENGTH
+from pipeline.tasks.columns import Column, strings
 
 Positions = NDArray[np.int64]
 Words = NDArray[np.uint64]
-Column: TypeAlias = "pa.Array[Any]"  # Any: it holds strings
 
 _DIGITS = string.hexdigits.encode()
 _FOUR_TRUTHS = 0x01010101
@@ -27,9 +26,9 @@ _OTHERS_TO_ZERO = bytes(byte if byte in _DIGITS else ord("0") for byte in range(
 class Lookup:
     """The requests of one batch, found by their ids."""
 
-    def __init__(self, positions: Positions, request_ids: "Sequence[RequestId] | Column") -> None:
+    def __init__(self, positions: Positions, request_ids: Column) -> None:
         """Take the positions, ascending and at least one, and the ids of the requests that stand there."""
-        words = _words(_column(request_ids))
+        words = _words(request_ids)
         assert words is not None, "our ids are all of one length"
         self._words = words
         self._start = np.uint32(positions[0])
@@ -74,7 +73,7 @@ def _same(ones: Words, others: Words) -> NDArray[np.bool_]:
 
 
 def _column(ids: "Sequence[str] | Column") -> Column:
-    return ids if isinstance(ids, pa.Array) else pa.array(ids, pa.string())
+    return ids if isinstance(ids, pa.Array) else strings(ids)
 
 
 def _words(ids: Column) -> Words | None:

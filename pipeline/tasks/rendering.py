@@ -5,6 +5,7 @@ placeholder, a tag or JSON, stays text: nothing is searched or replaced after th
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Protocol
 
 import msgspec
@@ -13,11 +14,12 @@ from numpy.typing import NDArray
 
 from pipeline.domain import QUESTION, Criterion, Frame, Limits, Message, RunConfig, gap
 from pipeline.errors import ConfigError
-from pipeline.ids import REQUEST_ID_LENGTH, Digests, PairIds, Places, RequestId, RequestIds, SampleId, name_digests
+from pipeline.ids import REQUEST_ID_LENGTH, Digests, PairIds, Places, RequestIds, SampleId, name_digests
 from pipeline.pairing import Pairs, reverse_subset
 from pipeline.planning import cut
 from pipeline.samples import Samples
 from pipeline.tasks import task_named
+from pipeline.tasks.columns import Column, equally_long, strings
 from pipeline.tasks.templates import CompiledTemplate, Slot
 from pipeline.tasks.traits import criterion_of
 
@@ -30,12 +32,26 @@ _BLOCK = Limits(max_requests=_LINES_AT_ONCE, max_bytes=1 << 19)  # a larger one 
 _ALL = slice(None)
 
 
+class Escaped:
+    """The texts of samples as they stand inside JSON strings: each is escaped once, all when the first is asked for."""
+
+    def __init__(self, samples: Samples) -> None:
+        self._samples: Samples | None = samples
+
+    @cached_property
+    def texts(self) -> Pieces:
+        """Every text, in order; the samples are let go, so that no text is held twice."""
+        assert self._samples is not None, "they are asked for once"
+        samples, self._samples = self._samples, None
+        return np.fromiter(map(escape, samples.each_text()), object, len(samples))
+
+
 class Material(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The samples and pairs of an experiment, ready to be rendered for any of its runs."""
 
     pairs: Pairs
     ids: list[SampleId]
-    escaped: Pieces
+    escaped: Escaped
     contestants: list[str]
     groups: list[str | None]
     contexts: list[str | None]
@@ -45,11 +61,11 @@ class Material(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @classmethod
     def of(cls, samples: Samples, pairs: Pairs) -> "Material":
-        """Return the material with each text escaped once."""
+        """Return the material of these samples and pairs."""
         return cls(
             pairs=pairs,
             ids=samples.ids(),
-            escaped=np.fromiter(map(escape, samples.each_text()), object, len(samples)),
+            escaped=Escaped(samples),
             contestants=samples.contestants(),
             groups=samples.groups(),
             contexts=samples.contexts(),
@@ -88,11 +104,11 @@ class Requests(Protocol):
         """How many requests, the first ones, need no answer to an earlier one."""
         ...
 
-    def names(self, positions: Positions) -> list[str]:
+    def names(self, positions: Positions) -> Column:
         """Return the names of what is asked about at these positions."""
         ...
 
-    def request_ids(self, positions: Positions) -> list[RequestId]:
+    def request_ids(self, positions: Positions) -> Column:
         """Return the ids of the requests at these positions."""
         ...
 
@@ -148,28 +164,26 @@ class Renderer:
         self._order = wording.words[0].order if wording.words else ()
         width = len(self._order) + 1
         self._texts = np.array([each.texts for each in wording.words], object).reshape(-1, width)
-        lengths = np.fromiter(map(len, material.escaped), np.int64, len(material.ids))
-        constant = np.array([each.size for each in wording.words], np.int64)
-        self._sizes = (lengths + constant[self._kinds], lengths)
+        self._constant = np.array([each.size for each in wording.words], np.int64)
 
     def __len__(self) -> int:
         return len(self.sides[0])
 
-    def names(self, positions: Positions) -> list[str]:
+    def names(self, positions: Positions) -> Column:
         """Return the names of the pairs at these positions, the same in both directions, or of the samples."""
         if self._pair_ids is None:
-            return [self._material.ids[position] for position in positions.tolist()]
+            return strings(self._material.ids).take(positions)
         first, second = self.sides
-        return list(self._pair_ids.of(first[positions], second[positions]))
+        return equally_long(self._pair_ids.encoded(first[positions], second[positions]))
 
-    def request_ids(self, positions: Positions) -> list[RequestId]:
+    def request_ids(self, positions: Positions) -> Column:
         """Return the ids of the requests at these positions."""
-        return self._request_ids.of(positions, self._digests(positions))
+        return equally_long(self._request_ids.encoded(positions, self._digests(positions)))
 
     def _digests(self, positions: Positions) -> Digests:
         """Return what stands for the names at these positions in their requests' ids."""
         if self._pair_ids is None:
-            return name_digests(self.names(positions))
+            return name_digests(map(self._material.ids.__getitem__, positions.tolist()))
         first, second = self.sides
         return self._pair_ids.digests(first[positions], second[positions])
 
@@ -186,6 +200,12 @@ class Renderer:
         """Return how many bytes the lines at these positions have, their newlines included."""
         first, *second = (sizes[side[positions]] for sizes, side in zip(self._sizes, self.sides, strict=False))
         return sum(second, start=first)
+
+    @cached_property
+    def _sizes(self) -> tuple[Positions, Positions]:
+        """How many bytes a line has with each sample in its first place, and each sample in its second."""
+        lengths = np.fromiter(map(len, self._material.escaped.texts), np.int64, len(self._material.ids))
+        return lengths + self._constant[self._kinds], lengths
 
     def blocks(self, positions: Positions) -> Iterator[bytes]:
         """Yield the lines of the requests at these positions, many lines a block."""
@@ -204,7 +224,7 @@ class Renderer:
         sides = [side[positions] for side in self.sides]
         values = (
             self._request_ids.encoded(positions, self._digests(positions)),
-            *(self._material.escaped[side] for side in sides),
+            *(self._material.escaped.texts[side] for side in sides),
         )
         lines = np.empty((len(positions), 2 * len(self._order) + 1), object)
         lines[:, ::2] = self._texts[self._kinds[sides[0]]]

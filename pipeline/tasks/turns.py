@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.domain import Message, RunConfig, gap
 from pipeline.errors import ConfigError
-from pipeline.ids import RequestId, RequestIds, name_digests
+from pipeline.ids import RequestIds, name_digests
 from pipeline.samples import Samples
 from pipeline.tasks import conversation
+from pipeline.tasks.columns import Column, equally_long, strings
 from pipeline.tasks.options import options_of
 from pipeline.tasks.rendering import SYSTEM, Frames, Material, Positions, escape
 
@@ -72,15 +74,21 @@ class TurnRenderer:
         """How many requests need no answer before."""
         return len(self._members[0])
 
-    def names(self, positions: Positions) -> list[str]:
+    def names(self, positions: Positions) -> Column:
         """Return the names of the turns: their number, and the sample."""
+        return strings(self._names(positions))
+
+    def request_ids(self, positions: Positions) -> Column:
+        """Return the ids of the requests at these positions."""
+        return equally_long(self._encoded_ids(positions))
+
+    def _encoded_ids(self, positions: Positions) -> NDArray[np.bytes_]:
+        return self._request_ids.encoded(positions, name_digests(self._names(positions)))
+
+    def _names(self, positions: Positions) -> list[str]:
         ids = self._material.ids
         pairs = zip(self.turn[positions].tolist(), self.samples[positions].tolist(), strict=True)
         return [f"{turn + 1}:{ids[sample]}" for turn, sample in pairs]
-
-    def request_ids(self, positions: Positions) -> list[RequestId]:
-        """Return the ids of the requests at these positions."""
-        return self._request_ids.of(positions, name_digests(self.names(positions)))
 
     def said(self, position: int) -> str:
         """Return what is said at this position: the sample's text first, then its turns."""
@@ -88,7 +96,7 @@ class TurnRenderer:
         return self._turns[sample][turn - 1] if turn else msgspec.json.decode(b'"%b"' % self._opening(sample), type=str)
 
     def _opening(self, sample: int) -> bytes:
-        text: bytes = self._material.escaped[sample]
+        text: bytes = self._material.escaped.texts[sample]
         return self._before + text + self._after
 
     def following(self, start: int, stop: int) -> range:
@@ -119,7 +127,7 @@ class TurnRenderer:
     def _pieces(self, positions: Positions) -> Iterator[list[bytes]]:
         """Yield what each line is joined from, nothing where an answer is missing."""
         heard = self._heard(positions)
-        ids = self.request_ids(positions)
+        ids = self._encoded_ids(positions).tolist()
         for at, position in enumerate(positions.tolist()):
             answers = [turn[at] for turn in heard[: int(self.turn[position])]]
             given = [answer for answer in answers if answer is not None]
@@ -133,11 +141,11 @@ class TurnRenderer:
         earlier = zip(self._starts.tolist(), self._members[:most], strict=False)
         return [self._answers(start + np.searchsorted(members, samples)) for start, members in earlier]
 
-    def _line(self, position: int, request_id: RequestId, answers: Sequence[str]) -> list[bytes]:
+    def _line(self, position: int, request_id: bytes, answers: Sequence[str]) -> list[bytes]:
         sample, material = int(self.samples[position]), self._material
         context = material.contexts[sample]
         spoken = [self._opening(sample), *(escape(turn) for turn in self._turns[sample][: len(answers)])]
-        values = {"request_id": request_id.encode(), "system": escape(context or "")}
+        values = {"request_id": request_id, "system": escape(context or "")}
         for turn, text in enumerate(spoken):
             values[f"said_{turn + 1}"] = text
             if turn < len(answers):

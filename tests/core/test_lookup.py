@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.ids import Digest, RequestId, RequestIds, hinted_position, name_digests
+from pipeline.tasks.columns import strings
 from pipeline.tasks.lookup import Lookup
 
 IDS = RequestIds(Digest("run"))
@@ -13,11 +14,12 @@ MEMBERS = st.lists(st.integers(0, 3_000), min_size=1, max_size=40, unique=True).
 
 
 def the_ids(positions: list[int]) -> list[RequestId]:
-    return IDS.of(np.array(positions), name_digests(f"pair {position}" for position in positions))
+    names = name_digests(f"pair {position}" for position in positions)
+    return [RequestId(name.decode()) for name in IDS.encoded(np.array(positions), names).tolist()]
 
 
 def a_lookup(positions: list[int]) -> Lookup:
-    return Lookup(np.array(positions), the_ids(positions))
+    return Lookup(np.array(positions), strings(the_ids(positions)))
 
 
 @given(MEMBERS, st.data())

@@ -92,7 +92,7 @@ def slow_line(config: RunConfig, material: Material, texts: list[str], position:
         wrapped = {"name": "answer", "strict": True, "schema": schema}
         body["response_format"] = {"type": "json_schema", "json_schema": wrapped}
     return {
-        "custom_id": RequestIds(config.digest()).of(np.array([position]), named)[0],
+        "custom_id": RequestIds(config.digest()).encoded(np.array([position]), named)[0].decode(),
         "method": "POST",
         "url": "/v1/chat/completions",
         "body": body,
@@ -135,7 +135,7 @@ def test_the_request_id_is_the_same_in_every_rendering_and_differs_by_direction(
     forward, reverse = (renderer(a_config(direction=each), material) for each in ("forward", "reverse"))
     again, all_ = renderer(a_config(), material), np.arange(3)
     assert forward.request_ids(all_) == again.request_ids(all_)
-    assert not set(forward.request_ids(all_)) & set(reverse.request_ids(all_))
+    assert not set(forward.request_ids(all_).to_pylist()) & set(reverse.request_ids(all_).to_pylist())
     assert forward.names(all_) == reverse.names(all_)
 
 
@@ -221,7 +221,7 @@ def test_a_later_turn_holds_everything_said_and_answered_before(turns: list[list
         assert messages(made.line(position)) == expected
         assert made.sizes(np.array([position])).tolist() == [len(made.line(position)) + 1]
         heard[position] = f"{answer} to {sample} in {turn}"
-    ids = made.request_ids(np.arange(len(made)))
+    ids = made.request_ids(np.arange(len(made))).to_pylist()
     assert len(set(ids)) == len(made)
 
 
