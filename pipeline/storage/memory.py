@@ -47,9 +47,3 @@ class MemoryStore:
         """Return every key below the folder that sorts behind `after`, in order."""
         with self._lock:
             return sorted(key for key in self._objects if key.startswith(f"{folder}/") and key > after)
-
-    def folders(self, folder: str) -> list[str]:
-        """Return the names directly below the folder that hold objects, in order."""
-        start = len(folder) + 1
-        names = (key[start:].partition("/") for key in self.list_from(folder))
-        return sorted({name for name, slash, _ in names if slash})
