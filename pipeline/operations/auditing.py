@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from pipeline.breaches import out_of_turn
 from pipeline.domain import STATUSES, Counts, Experiment
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.events import Commit, Part
 from pipeline.folding import fold
 from pipeline.ids import Digest, ExperimentName, digest
-from pipeline.operations.histories import out_of_turn
 from pipeline.operations.material import load_material
 from pipeline.operations.worker import Run, Worker
 from pipeline.state import BatchState, RunState
