@@ -19,6 +19,8 @@ CLOCKS_APART = timedelta(hours=26)  # how far the clocks of two machines, or of 
 _LONGEST_WINDOW = timedelta(hours=26)
 _LONGEST_STEP = timedelta(hours=6)
 _LONGEST_PAUSE = timedelta(hours=1)
+_QUESTIONS_AN_AGE = 12
+_LONGEST_REST = 600.0
 _STEPS = frozenset({"validating", "finalizing"})  # what a provider does in minutes
 
 
@@ -83,6 +85,12 @@ def _pauses(batch: BatchState) -> bool:
 def is_to_slow_down(state: RunState) -> bool:
     """Say whether the provider refused a batch for the time being, which holds for other runs as well."""
     return any(batch.phase == "refused" and batch.fault == "rate" for batch in state.batches.values())
+
+
+def rest_after_asking(batch: BatchState, now: datetime) -> float:
+    """Return how many seconds to leave a batch alone after asking: a twelfth of its age, ten minutes at most."""
+    age = (now - batch.submitted_at).total_seconds() if batch.submitted_at else 0.0
+    return min(max(age, 0.0) / _QUESTIONS_AN_AGE, _LONGEST_REST)
 
 
 def may_be_published(batch: BatchState) -> bool:

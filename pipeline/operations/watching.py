@@ -25,8 +25,6 @@ from pipeline.operations.worker import Run, Worker
 from pipeline.state import AT_PROVIDER, BatchState
 
 _AT_ONCE = 8
-_SHARE_OF_AGE = 1 / 12
-_LONGEST_PAUSE = 600.0
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,13 +143,8 @@ class Watch:
 
     def _is_time(self, run: Run, batch: BatchState) -> bool:
         last = self._polled.get((run.run_id, batch.batch_id))
-        return last is None or self.worker.clock.monotonic() - last >= pause(batch, self.worker.clock.now())
-
-
-def pause(batch: BatchState, now: datetime) -> float:
-    """Return how many seconds to leave a batch alone after asking: a twelfth of its age, ten minutes at most."""
-    age = (now - batch.submitted_at).total_seconds() if batch.submitted_at else 0.0
-    return min(max(age, 0.0) * _SHARE_OF_AGE, _LONGEST_PAUSE)
+        rests = planning.rest_after_asking(batch, self.worker.clock.now())
+        return last is None or self.worker.clock.monotonic() - last >= rests
 
 
 def oldest(runs: Iterable[Run]) -> datetime | None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from pipeline import providers
 from pipeline.domain import Limits
 from pipeline.ids import BatchId
-from pipeline.planning import alarm, cut
+from pipeline.planning import alarm, cut, rest_after_asking
 from pipeline.state import BatchState
 
 
@@ -105,3 +105,9 @@ def test_a_person_is_told_of_what_takes_too_long(status: str, submitted: int, si
 def test_a_person_is_told_of_answers_that_the_provider_will_delete(provider: str, hours: int, said: str | None) -> None:
     ended = replace(a_batch(), phase="ended", ended_at=NOW - timedelta(hours=hours))
     assert alarm(ended, NOW, kept=providers.kept(provider)) == said
+
+
+@pytest.mark.parametrize(("hours", "seconds"), [(None, 0), (-1, 0), (0, 0), (1, 300), (2, 600), (20, 600)])
+def test_the_longer_a_batch_waits_the_less_often_it_is_asked_after(hours: int | None, seconds: int) -> None:
+    sent = None if hours is None else NOW - timedelta(hours=hours)
+    assert rest_after_asking(replace(a_batch(), submitted_at=sent), NOW) == seconds
