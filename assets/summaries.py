@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from assets import metadata
 from assets.metadata import Metadata
+from pipeline import planning
 from pipeline.domain import Counts
 from pipeline.operations.slicing import Chosen, rows_of
 from pipeline.operations.worker import Run
@@ -53,7 +54,7 @@ def why(each: Slice) -> str:
         return "nobody asked to send it; materialize submitted_batches first"
     held = [batch for batch in each.batches if batch.phase == "held"]
     if held:
-        settle = f"`pairlog adopt {each.run_id} {held[0].batch_id} REMOTE_ID` or `pairlog void …`"
+        settle = ", ".join(planning.ways_to_settle(each.run_id, held[0].batch_id))
         return f"{held[0].batch_id} waits for a person ({held[0].note}); settle it by {settle}"
     batch = next((batch for batch in reversed(each.batches) if batch.phase != "published"), each.batches[-1])
     again = "sent again and " if batch.send > 1 else ""
