@@ -12,7 +12,7 @@ from pipeline import planning
 from pipeline.domain import Counts
 from pipeline.operations.slicing import Chosen, rows_of
 from pipeline.operations.worker import Run
-from pipeline.slices import Slice
+from pipeline.slices import Slice, is_handed_over
 from pipeline.tasks import task_named
 
 Found = Sequence[tuple[Chosen, Slice]]
@@ -46,6 +46,11 @@ def report(
         metadata={"batches": batches_of(waiting)},
         allow_retries=False,
     )
+
+
+def is_sent(run: Run, each: Slice) -> bool:
+    """Say whether the cell of a slice is green once it was materialized."""
+    return is_handed_over(each, live=run.is_live)
 
 
 def why(each: Slice) -> str:
