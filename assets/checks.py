@@ -1,7 +1,6 @@
 """Claims about the data, each named after what must hold; the thresholds come from the experiment's file."""
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 
 import dagster as dg
 import msgspec
@@ -11,11 +10,11 @@ from assets.inputs import samples
 from assets.judging import comparisons, submitted_batches
 from assets.resources import Workers
 from assets.results import diagnostics, rankings
-from pipeline import planning, providers
 from pipeline.domain import STATUSES, Checks, Counts
 from pipeline.ids import ExperimentName, SegmentId
 from pipeline.operations import answers, slicing
 from pipeline.operations.catalogue import Catalogue, read_catalogue
+from pipeline.operations.reporting import Waiting, waiting_for_a_person
 from pipeline.operations.summaries import is_pairwise
 from pipeline.operations.worker import Run, Worker
 from pipeline.ranking import RankingOptions, Unrankable
@@ -228,31 +227,18 @@ def nothing_waits_for_a_person(context: dg.AssetCheckExecutionContext, workers: 
         runs = [run for name in worker.experiment_names() for run in worker.runs(name)]
         for run in runs:
             run.refresh()
-        waiting = alarms(runs, worker.clock.now())
-    return dg.AssetCheckResult(passed=not waiting, severity=_WARN, metadata=about_alarms(waiting))
+        waiting = waiting_for_a_person(runs, worker.clock.now())
+    return dg.AssetCheckResult(passed=not waiting, severity=_WARN, metadata=about_waiting(waiting))
 
 
-def alarms(runs: Iterable[Run], now: datetime) -> list[list[object]]:
-    """Return the batches that a person should look at, with what each waits for and how it is settled."""
-    found: list[list[object]] = []
-    for run in runs:
-        kept = providers.particulars(run.config.judge.provider).KEPT
-        by_hand = {batch.batch_id for batch in planning.waits_for_a_person(run.state)}
-        for batch in run.state.batches.active.values():
-            what = batch.note if batch.batch_id in by_hand else planning.alarm(batch, now, kept=kept)
-            if what is not None:
-                settle = f"{run.run_id} {batch.batch_id}"
-                remedy = (
-                    f"`pairlog adopt {settle} REMOTE_ID` or `pairlog void {settle}`" if batch.phase == "held" else ""
-                )
-                found.append([run.run_id, batch.batch_id, batch.phase, what, remedy])
-    return found
-
-
-def about_alarms(waiting: list[list[object]]) -> metadata.Metadata:
-    """Return the batches that a person should look at as a table."""
+def about_waiting(waiting: Iterable[Waiting]) -> metadata.Metadata:
+    """Return the batches that need a person as a table."""
+    rows: list[list[object]] = [
+        [each.run_id, each.batch_id, each.phase, each.attention.reason, "; ".join(each.attention.remedies)]
+        for each in waiting
+    ]
     head = ["run", "batch", "phase", "what it waits for", "settle it by"]
-    return {"waiting": dg.MetadataValue.int(len(waiting)), **_listed("batches", head, waiting)}
+    return {"waiting": dg.MetadataValue.int(len(rows)), **_listed("batches", head, rows)}
 
 
 CHECKS = [

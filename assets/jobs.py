@@ -8,7 +8,7 @@ from assets.judging import PROVIDER_POOL, Budget, comparisons, provider_outputs,
 from assets.partitions import experiments, segments
 from assets.resources import Workers
 from assets.results import rankings
-from assets.summaries import about_sent, why
+from assets.summaries import about_sent, is_sent, why
 from pipeline.ids import ExperimentName
 from pipeline.operations import slicing
 from pipeline.operations.catalogue import take_in
@@ -36,11 +36,11 @@ def submit_experiment(context: dg.OpExecutionContext, config: Confirmed, workers
         context.instance.add_dynamic_partitions(str(segments.name), keys)
         found = [(some.run, each) for some in chosen for each in slicing.send(some)]
         for run, each in found:
-            if slicing.is_handed_over(run, each):
+            if is_sent(run, each):
                 about = about_sent(run, each)
                 event = dg.AssetMaterialization(submitted_batches.key, partition=each.segment_id, metadata=about)
                 context.log_event(event)
-        waiting = [(run, each) for run, each in found if not slicing.is_handed_over(run, each)]
+        waiting = [(run, each) for run, each in found if not is_sent(run, each)]
     if waiting:
         reasons = "; ".join(dict.fromkeys(run.trouble or why(each) for run, each in waiting))
         left = counted(len(waiting), "segment is", "segments are")

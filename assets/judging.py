@@ -14,12 +14,12 @@ from assets.inputs import pairs
 from assets.metadata import GROUP, OWNERS
 from assets.partitions import segments
 from assets.resources import Workers
-from assets.summaries import about_outputs, about_rows, about_sent, report, total, why
+from assets.summaries import about_outputs, about_rows, about_sent, is_sent, report, total, why
 from pipeline.ids import SegmentId
 from pipeline.operations import slicing
 from pipeline.operations.slicing import Chosen
-from pipeline.operations.worker import Run, Worker
-from pipeline.slices import Slice, to_be_sent
+from pipeline.operations.worker import Worker
+from pipeline.slices import to_be_sent
 from pipeline.tasks import task_named
 from pipeline.wording import counted
 
@@ -65,7 +65,7 @@ def submitted_batches(
         chosen = _chosen(context, worker)
         config.check(chosen)
         found = [(some, each) for some in chosen for each in slicing.send(some)]
-        report(context, found, about=about_sent, done=slicing.is_handed_over, missing="not at their provider yet")
+        report(context, found, about=about_sent, done=is_sent, missing="not at their provider yet")
     return dg.MaterializeResult(metadata=total(found))
 
 
@@ -83,14 +83,14 @@ def provider_outputs(context: dg.AssetExecutionContext, workers: Workers) -> dg.
     """What came back, byte for byte, stored before anything reads it; also of batches that expired or failed."""
     with workers.proven(context.log) as worker:
         found = [(some, each) for some in _chosen(context, worker) for each in slicing.fetch(some)]
-        report(context, found, about=about_outputs, done=_is_fetched, missing="not back from their provider yet")
+        report(
+            context,
+            found,
+            about=about_outputs,
+            done=lambda _, each: each.is_fetched,
+            missing="not back from their provider yet",
+        )
     return dg.MaterializeResult(metadata=total(found))
-
-
-def _is_fetched(_: Run, each: Slice) -> bool:
-    return each.is_asked and all(
-        batch.phase in {"stored", "published"} or batch in each.unread for batch in each.batches
-    )
 
 
 @dg.asset(

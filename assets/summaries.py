@@ -8,10 +8,11 @@ import pyarrow.compute as pc
 
 from assets import metadata
 from assets.metadata import Metadata
+from pipeline import planning
 from pipeline.domain import Counts
 from pipeline.operations.slicing import Chosen, rows_of
 from pipeline.operations.worker import Run
-from pipeline.slices import Slice
+from pipeline.slices import Slice, is_handed_over
 from pipeline.tasks import task_named
 
 Found = Sequence[tuple[Chosen, Slice]]
@@ -47,13 +48,18 @@ def report(
     )
 
 
+def is_sent(run: Run, each: Slice) -> bool:
+    """Say whether the cell of a slice is green once it was materialized."""
+    return is_handed_over(each, live=run.is_live)
+
+
 def why(each: Slice) -> str:
     """Return why a slice is not where somebody wants it, in words."""
     if not each.is_asked:
         return "nobody asked to send it; materialize submitted_batches first"
     held = [batch for batch in each.batches if batch.phase == "held"]
     if held:
-        settle = f"`pairlog adopt {each.run_id} {held[0].batch_id} REMOTE_ID` or `pairlog void …`"
+        settle = ", ".join(planning.ways_to_settle(each.run_id, held[0].batch_id))
         return f"{held[0].batch_id} waits for a person ({held[0].note}); settle it by {settle}"
     batch = next((batch for batch in reversed(each.batches) if batch.phase != "published"), each.batches[-1])
     again = "sent again and " if batch.send > 1 else ""

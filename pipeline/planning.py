@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pipeline.clock import Moment
 from pipeline.domain import Limits
 from pipeline.events import BatchPlanned, Fault, Segment
-from pipeline.ids import BatchId, batch_id, following_batch_id
+from pipeline.ids import BatchId, RunId, batch_id, following_batch_id
 from pipeline.state import AT_PROVIDER, BatchState, RunState
 
 _MOST_SEGMENTS = 4_000
@@ -18,6 +18,9 @@ CLOCKS_APART = timedelta(hours=26)  # how far the clocks of two machines, or of 
 _LONGEST_WINDOW = timedelta(hours=26)
 _LONGEST_STEP = timedelta(hours=6)
 _LONGEST_PAUSE = timedelta(hours=1)
+_QUESTIONS_AN_AGE = 12
+_LONGEST_REST = 600.0
+_MENDED = "mend the account; `pairlog resume` then sends it at once"
 _STEPS = frozenset({"validating", "finalizing"})  # what a provider does in minutes
 
 
@@ -38,6 +41,14 @@ class Pause(msgspec.Struct, frozen=True, kw_only=True):
     until: datetime
     reason: str
     fault: Fault = "account"
+
+
+class Attention(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a batch is worth a look, what helps, and whether a person is needed or it will go on by itself."""
+
+    reason: str
+    remedies: tuple[str, ...] = ()
+    needs_person: bool
 
 
 def due(state: RunState, now: datetime, *, mended: bool = False, only: Container[int] | None = None) -> Due:
@@ -85,6 +96,12 @@ def is_to_slow_down(state: RunState) -> bool:
     return any(batch.phase == "refused" and batch.fault == "rate" for batch in state.batches.values())
 
 
+def rest_after_asking(batch: BatchState, now: datetime) -> float:
+    """Return how many seconds to leave a batch alone after asking: a twelfth of its age, ten minutes at most."""
+    age = (now - batch.submitted_at).total_seconds() if batch.submitted_at else 0.0
+    return min(max(age, 0.0) / _QUESTIONS_AN_AGE, _LONGEST_REST)
+
+
 def may_be_published(batch: BatchState) -> bool:
     """Say whether all that will ever come back for the batch is there."""
     return batch.phase in {"stored", "cancelled"} or (batch.phase == "refused" and batch.fault == "content")
@@ -126,6 +143,31 @@ def moves_by_itself(state: RunState, *, unreachable: Iterable[BatchId] = ()) -> 
     if any(map(_pauses, by_hand)):
         stuck |= {batch.batch_id for batch in active if batch.phase in {"planned", "prepared", "voided"}}
     return any(batch.phase != "published" and batch.batch_id not in stuck for batch in active)
+
+
+def attention(run_id: RunId, batch: BatchState, now: datetime, *, kept: timedelta) -> Attention | None:
+    """Return why somebody should look at the batch, or None; its provider keeps answers for so long.
+
+    What only a hand moves on goes before what takes too long, and that before what is tried again by itself.
+    """
+    if batch.phase in {"published", "cancelled"}:
+        return None
+    said = batch.note or f"{batch.phase}, and nobody said why"
+    if batch.phase == "held":
+        return Attention(reason=said, remedies=ways_to_settle(run_id, batch.batch_id), needs_person=True)
+    if batch.needs_person:
+        return Attention(reason=said, remedies=(_MENDED,), needs_person=True)
+    if late := alarm(batch, now, kept=kept):
+        return Attention(reason=late, needs_person=True)
+    return Attention(reason=said, needs_person=False) if batch.phase in {"uncertain", "refused"} else None
+
+
+def ways_to_settle(run_id: RunId, batch_id: BatchId) -> tuple[str, ...]:
+    """Return the commands by which a person says what became of a held batch, and when each is right."""
+    return (
+        f"`pairlog adopt {run_id} {batch_id} REMOTE_ID` if the provider has it",
+        f"`pairlog void {run_id} {batch_id}` if it does not",
+    )
 
 
 def alarm(batch: BatchState, now: datetime, *, kept: timedelta) -> str | None:

@@ -1,5 +1,6 @@
 """The slices of a run as they stand: pure views of its state, for whoever works or looks slice by slice."""
 
+from collections.abc import Iterable
 from datetime import datetime
 
 import msgspec
@@ -8,7 +9,7 @@ from msgspec.structs import replace
 from pipeline import planning
 from pipeline.domain import Counts
 from pipeline.ids import RunId, SegmentId, segment_id
-from pipeline.state import NOT_SENT, UNSETTLED, BatchState, RunState
+from pipeline.state import AT_PROVIDER, NOT_SENT, UNSETTLED, BatchState, RunState
 
 
 class Slice(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +48,13 @@ class Slice(msgspec.Struct, frozen=True, kw_only=True):
         return self.is_asked and self.counts.open == 0 and all(each.phase == "published" for each in self.batches)
 
     @property
+    def is_fetched(self) -> bool:
+        """Whether nothing of it is awaited from its provider: stored, or ended there and to be fetched yet."""
+        return self.is_asked and all(
+            each.phase in {"stored", "published"} or each in self.unread for each in self.batches
+        )
+
+    @property
     def unread(self) -> tuple[BatchState, ...]:
         """The batches whose rows could be published, were they fetched and read."""
         return tuple(each for each in self.batches if each.phase == "ended" or planning.may_be_published(each))
@@ -82,3 +90,24 @@ def to_be_sent(state: RunState, each: Slice) -> int:
 def sendable(each: Slice, now: datetime) -> bool:
     """Say whether something of an asked slice waits to be sent and need not wait longer."""
     return any(batch.phase == "planned" or planning.may_be_sent(batch, now) for batch in each.unsent)
+
+
+def is_handed_over(each: Slice, *, live: bool) -> bool:
+    """Say whether nothing of the slice is left to send; of a live one, whether every call has its answer."""
+    return each.is_sent and not (live and any(batch.phase in AT_PROVIDER for batch in each.batches))
+
+
+def may_go_on(each: Slice, now: datetime, *, live: bool) -> bool:
+    """Say whether a slice that somebody asked for can be brought further by sending, or calling, now."""
+    return sendable(each, now) or (each.is_sent and not is_handed_over(each, live=live))
+
+
+def is_to_collect(each: Slice, *, is_shown: bool) -> bool:
+    """Say whether there is something to fetch or read, or only to show: its end, to whoever has not seen it."""
+    return not is_shown if each.is_finished else bool(each.unread)
+
+
+def have_ended(slices: Iterable[Slice]) -> bool:
+    """Say whether some of the slices were asked for, and all of those have reached their end."""
+    asked = [each for each in slices if each.is_asked]
+    return bool(asked) and all(each.is_finished for each in asked)

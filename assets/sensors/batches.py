@@ -13,12 +13,11 @@ from assets.jobs import collect, send, submit
 from assets.judging import comparisons, submitted_batches
 from assets.partitions import blocks, covered, segments
 from assets.resources import Workers
-from assets.summaries import about_sent
+from assets.summaries import about_sent, is_sent
 from pipeline.ids import digest_of
-from pipeline.operations.slicing import is_handed_over
 from pipeline.operations.watching import Round, Watch, oldest
 from pipeline.operations.worker import Run
-from pipeline.slices import Slice, sendable, slices_of
+from pipeline.slices import Slice, is_to_collect, may_go_on, slices_of
 from pipeline.state import AT_PROVIDER
 from pipeline.wording import counted
 
@@ -94,16 +93,15 @@ def _requests(watch: Watch, found: _Found, view: _View) -> Iterator[dg.RunReques
     """Yield what is to be collected, then what is to be sent on; neighbouring slices of a provider together."""
     now = watch.worker.clock.now()
 
-    def is_due(each: Slice) -> bool:
-        return each.segment_id not in view.parsed if each.is_finished else bool(each.unread)
+    def is_due(_: Run, each: Slice) -> bool:
+        return is_to_collect(each, is_shown=each.segment_id in view.parsed)
 
-    def may_go_on(run: Run, each: Slice) -> bool:
-        waits = sendable(each, now) or (each.is_sent and not is_handed_over(run, each))
-        return waits and watch.worker.leases.is_free(run.run_id)
+    def waits(run: Run, each: Slice) -> bool:
+        return may_go_on(each, now, live=run.is_live) and watch.worker.leases.is_free(run.run_id)
 
-    yield from _in_blocks(watch, found, view, name=collect.name, config={}, wanted=lambda _, each: is_due(each))
+    yield from _in_blocks(watch, found, view, name=collect.name, config={}, wanted=is_due)
     if not view.is_submitting:
-        yield from _in_blocks(watch, found, view, name=send.name, config=_NOTHING_NEW, wanted=may_go_on)
+        yield from _in_blocks(watch, found, view, name=send.name, config=_NOTHING_NEW, wanted=waits)
 
 
 def _in_blocks(
@@ -135,7 +133,7 @@ def _in_blocks(
 def _caught_up(found: _Found, view: _View) -> list[dg.AssetMaterialization]:
     """Return what was sent without Dagster's knowledge, from the command line or by a worker that died."""
     known = view.sent | view.busy
-    missed = [(run, each) for run, each in found if is_handed_over(run, each) and each.segment_id not in known]
+    missed = [(run, each) for run, each in found if is_sent(run, each) and each.segment_id not in known]
     return [
         dg.AssetMaterialization(submitted_batches.key, partition=each.segment_id, metadata=about_sent(run, each))
         for run, each in missed[:_MOST_EVENTS]

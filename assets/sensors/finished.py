@@ -5,10 +5,6 @@ import dagster as dg
 from assets.jobs import rank
 from assets.partitions import experiments
 from assets.resources import Workers
-from pipeline.ids import ExperimentName
-from pipeline.operations.answers import rows_digest
-from pipeline.operations.worker import Worker
-from pipeline.slices import slices_of
 
 
 @dg.sensor(job=rank, minimum_interval_seconds=30, default_status=dg.DefaultSensorStatus.RUNNING)
@@ -17,9 +13,7 @@ def finished_experiments(workers: Workers) -> dg.SensorResult:
     with workers.watch() as watch:
         if watch is None:
             return dg.SensorResult(skip_reason="another tick is still at work")
-        watch.runs()
-        worker = watch.worker
-        finished = {name: rows_digest(worker, name) for name in worker.experiment_names() if is_finished(worker, name)}
+        finished = watch.ended()
     if not finished:
         return dg.SensorResult(skip_reason="no experiment is finished")
     return dg.SensorResult(
@@ -29,9 +23,3 @@ def finished_experiments(workers: Workers) -> dg.SensorResult:
         ],
         dynamic_partitions_requests=[experiments.build_add_request(list(finished))],
     )
-
-
-def is_finished(worker: Worker, name: ExperimentName) -> bool:
-    """Say whether something of the experiment was asked for and all of that has reached its end."""
-    asked = [each for run in worker.runs(name) for each in slices_of(run.state) if each.is_asked]
-    return bool(asked) and all(each.is_finished for each in asked)

@@ -1,6 +1,7 @@
 """What `rank` and `report` do; a module of its own because its imports are heavy and other commands need none."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
@@ -11,12 +12,13 @@ import pyarrow.compute as pc
 from pipeline.cli.app import chosen, worker_on
 from pipeline.cli.screen import complain, headline, number, place, print_json, rows, say
 from pipeline.domain import Counts
-from pipeline.errors import ConfigError
-from pipeline.ids import digest
+from pipeline.errors import ConfigError, StoreError
+from pipeline.ids import ExperimentName, digest
 from pipeline.operations import answers, summaries
 from pipeline.operations.absences import absent_in
 from pipeline.operations.answers import Answers, Ranked
 from pipeline.operations.files import ending, write_bytes, write_table
+from pipeline.operations.worker import Worker
 from pipeline.ranking import (
     Basis,
     Ranking,
@@ -94,27 +96,45 @@ def write_report(question: Question, *, out: str) -> int:
             options=found.options,
             provenance=_origin(question.source),
         )
-        return _keep(page, out, found.ranking)
+        _write_page(page, out)
+        return _concluded(found.ranking)
     worker = worker_on(question.store)
     (experiment,) = chosen(worker, [title])
     _say_if_open(sum(answers.conservation(worker, experiment).values(), Counts()))
     for absent in absent_in(worker, experiment):
         complain(str(absent), title="note")
     if not summaries.is_pairwise(worker, experiment):
-        say(f"kept in the store: {worker.store.url}/{summaries.store_report(worker, experiment)}")
-        summary = summaries.summary(worker, experiment)
-        if not summary.lines:
-            _keep(summaries.report(worker, experiment), out, None)
-            complain(_nothing_read(answers.conservation(worker, experiment).values()), title="nothing to report")
-            return 1
-        rows(f"what {title} found", summary.headings, summary.lines, right=2)
-        return _keep(summaries.report(worker, experiment), out, None)
+        return _write_summary(worker, experiment, out)
     found = answers.answers_of(worker, experiment, question.options, length=question.length)
+    _write_page(answers.report(worker, experiment, found), out)
     if question.options == RankingOptions() and not question.length:
-        stored = answers.store_answers(worker, experiment, found)
-        say(f"the ranking as a table: {worker.store.url}/{stored.ranking}")
-        say(f"the judges as a table: {worker.store.url}/{stored.diagnostics}")
-    return _keep(answers.report(worker, experiment, found), out, found.ranking)
+        with _best_effort():
+            stored = answers.store_answers(worker, experiment, found)
+            say(f"the ranking as a table: {worker.store.url}/{stored.ranking}")
+            say(f"the judges as a table: {worker.store.url}/{stored.diagnostics}")
+    return _concluded(found.ranking)
+
+
+def _write_summary(worker: Worker, experiment: ExperimentName, out: str) -> int:
+    """Write the report of an experiment that compares nothing, show what it found, and return the exit code."""
+    _write_page(summaries.report(worker, experiment), out)
+    with _best_effort():
+        say(f"kept in the store: {worker.store.url}/{summaries.store_report(worker, experiment)}")
+    summary = summaries.summary(worker, experiment)
+    if not summary.lines:
+        complain(_nothing_read(answers.conservation(worker, experiment).values()), title="nothing to report")
+        return 1
+    rows(f"what {experiment} found", summary.headings, summary.lines, right=2)
+    return 0
+
+
+@contextmanager
+def _best_effort() -> Iterator[None]:
+    """Keep a copy where that is possible: who may only read the store has the page all the same."""
+    try:
+        yield
+    except StoreError as error:
+        complain(str(error), title="not kept in the store")
 
 
 def _nothing_read(counts: Iterable[Counts]) -> str:
@@ -124,15 +144,18 @@ def _nothing_read(counts: Iterable[Counts]) -> str:
     return f"no answer of {counted(total.planned, 'request')} could be read ({', '.join(ended)}): nothing can be said"
 
 
-def _keep(page: str, out: str, ranking: Ranking | Unrankable | None) -> int:
-    """Write the page, say what it lacks, and return the exit code."""
+def _write_page(page: str, out: str) -> None:
     where = place(out)
     write_bytes(out, page.encode())
     say(f"open {where} in any browser")
+
+
+def _concluded(ranking: Ranking | Unrankable) -> int:
+    """Say what the page lacks, and return the exit code."""
     if isinstance(ranking, Unrankable):
         complain(ranking.reason, title="no ranking")
         return 1
-    return 0 if ranking is None else _say_if_left(ranking)
+    return _say_if_left(ranking)
 
 
 def _ranked(question: Question, per: str | None) -> Ranked:

@@ -111,12 +111,12 @@ class Watch:
 
 
 def show_status(experiments: Iterable[ExperimentStatus]) -> None:
-    """Print the conservation table of each experiment, then what needs a person."""
+    """Print the conservation table of each experiment, then what is worth a look."""
     for experiment in experiments:
         _show_conservation(experiment)
         _show_open(experiment)
         for run in experiment.runs:
-            _show_unsettled(run)
+            _show_attention(run)
 
 
 def _show_conservation(experiment: ExperimentStatus) -> None:
@@ -176,15 +176,13 @@ def _aligned(cells: Iterable[str], widths: Iterable[int]) -> str:
     return "".join(f"   {cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
 
 
-def _show_unsettled(run: RunStatus) -> None:
+def _show_attention(run: RunStatus) -> None:
     for batch in run.batches:
-        alarming = batch.note is not None and batch.phase in {"submitted", "running", "ended"}
-        if alarming or batch.phase in {"held", "uncertain", "refused"}:
-            note = f": {batch.note}" if batch.note else ""
-            complain(f"{run.run_id} {batch.batch_id} {batch.phase}{note}", title="look")
-        if batch.phase == "held":
-            say(f"      pairlog adopt {run.run_id} {batch.batch_id} REMOTE_ID   if the provider has it")
-            say(f"      pairlog void {run.run_id} {batch.batch_id}              if it does not")
+        if batch.attention is not None:
+            title = "look" if batch.attention.needs_person else "waits"
+            complain(f"{run.run_id} {batch.batch_id} {batch.phase}: {batch.attention.reason}", title=title)
+            for remedy in batch.attention.remedies:
+                say(f"      {remedy}")
 
 
 def rows(

@@ -1,7 +1,6 @@
 """From the rows of an experiment to its answers: ranking, diagnostics and the report. Reads rows, needs no provider."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 
 import msgspec
@@ -9,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.domain import Counts
-from pipeline.errors import ConfigError, ConflictError
+from pipeline.errors import ConfigError
 from pipeline.events import RowsPublished
 from pipeline.ids import Digest, ExperimentName, RunId, digest, digest_of
 from pipeline.operations.absences import absent_in
@@ -36,6 +35,7 @@ from pipeline.samples import Samples
 from pipeline.samples.absent import with_absent
 from pipeline.state import counts_of
 from pipeline.storage import keys
+from pipeline.storage.objects import put_once
 from pipeline.storage.tables import parquet_bytes
 from pipeline.tasks import task_named
 
@@ -190,9 +190,9 @@ def store_answers(worker: Worker, name: ExperimentName, answers: Answers) -> Sto
     )
     ranking = rankings_table(answers.ranking, answers.parts, panel=answers.panel, basis=basis)
     diagnostics = diagnostics_table(answers.found, panel=answers.panel, basis=basis)
-    put_once(worker, stored.ranking, lambda: _in_its_folder(ranking))
-    put_once(worker, stored.diagnostics, lambda: _in_its_folder(diagnostics))
-    put_once(worker, stored.report, lambda: report(worker, name, answers).encode())
+    put_once(worker.store, stored.ranking, lambda: _in_its_folder(ranking))
+    put_once(worker.store, stored.diagnostics, lambda: _in_its_folder(diagnostics))
+    put_once(worker.store, stored.report, lambda: report(worker, name, answers).encode())
     return stored
 
 
@@ -204,13 +204,6 @@ def _in_its_folder(table: pa.Table) -> bytes:
     """
     plain = table.drop_columns("experiment")
     return parquet_bytes(plain.schema, plain.to_batches(), metadata={})
-
-
-def put_once(worker: Worker, key: str, made: Callable[[], bytes]) -> None:
-    """Put an object named after what it was made of; that it is there already is success."""
-    if not worker.store.exists(key):
-        with suppress(ConflictError):
-            worker.store.put_new(key, made())
 
 
 def subjects(worker: Worker, *names: ExperimentName) -> Subjects:

@@ -5,18 +5,18 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from pipeline.breaches import out_of_turn
 from pipeline.domain import STATUSES, Counts, Experiment
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.events import Commit, Part
 from pipeline.folding import fold
 from pipeline.ids import Digest, ExperimentName, digest
-from pipeline.operations.histories import out_of_turn
 from pipeline.operations.material import load_material
 from pipeline.operations.worker import Run, Worker
 from pipeline.state import BatchState, RunState
 from pipeline.storage import checkpoints, keys
 from pipeline.storage.log import read_commits, state_as_of
-from pipeline.storage.streams import Measured, decompressed
+from pipeline.storage.objects import measured_inside
 from pipeline.storage.tables import opened, stream
 from pipeline.tasks import task_named, tasks
 from pipeline.tasks.lookup import Lookup
@@ -249,9 +249,7 @@ def _attempts(auditor: _Auditor, run: Run, batch: BatchState) -> None:
 
 
 def _stream(auditor: _Auditor, part: Part) -> None:
-    with auditor.worker.store.open(part.key) as file:
-        measured = Measured(decompressed(file, key=part.key)).drained()
-    auditor.matches(part.key, part.digest, measured.digest())
+    auditor.matches(part.key, part.digest, measured_inside(auditor.worker.store, part.key).digest())
 
 
 def _rows(auditor: _Auditor, run: Run, batch: BatchState, ended: set[str]) -> None:

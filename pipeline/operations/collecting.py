@@ -17,7 +17,8 @@ from pipeline.providers import Provider, RemoteBatch
 from pipeline.state import BatchState
 from pipeline.storage import keys
 from pipeline.storage.log import in_commits
-from pipeline.storage.streams import Measured, compressed, decompressed
+from pipeline.storage.objects import measured_inside
+from pipeline.storage.streams import Measured, compressed
 
 _EVENTS_A_COMMIT = 100
 _FAULTS_KEPT = 200
@@ -218,8 +219,7 @@ def _fetch(run: Run, batch: BatchState, name: str, handle: str) -> Part:
             return Part(name=name, key=key, digest=fetched.digest(), bytes=fetched.size)
         except ConflictError:
             run.notify(batch, f"{name} was stored by another worker")
-    with store.open(key) as file:
-        stored = Measured(decompressed(file, key=key)).drained()
+    stored = measured_inside(store, key)
     return Part(name=name, key=key, digest=stored.digest(), bytes=stored.size)
 
 

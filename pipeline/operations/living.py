@@ -19,6 +19,7 @@ from pipeline.operations.worker import Run
 from pipeline.providers import LiveAnswer, live_client, live_module
 from pipeline.state import AT_PROVIDER, BatchState
 from pipeline.storage import keys
+from pipeline.storage.objects import measured_inside
 from pipeline.storage.streams import Measured, compressed, decompressed, lines
 
 _DEFAULT_RATE = 5.0
@@ -145,8 +146,7 @@ def _finish(run: Run, batch: BatchState) -> bool:
     try:
         run.worker.store.put_stream(key, compressed(measured))
     except ConflictError:
-        with run.worker.store.open(key) as file:
-            measured = Measured(decompressed(file, key=key)).drained()
+        measured = measured_inside(run.worker.store, key)
     part = Part(name="output", key=key, digest=measured.digest(), bytes=measured.size)
     end = Ended(
         batch_id=batch.batch_id, end="cancelled" if batch.cancel_asked else "completed", status="called", parts={}

@@ -9,11 +9,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline.domain import Experiment
-from pipeline.errors import ConflictError, CorruptObjectError
+from pipeline.errors import CorruptObjectError
 from pipeline.ids import Digest, ExperimentName, PairIds, SampleId, digest
 from pipeline.pairing import Pairs
 from pipeline.samples import Samples
 from pipeline.storage import Store, keys
+from pipeline.storage.objects import put_once
 from pipeline.tasks.columns import equally_long
 from pipeline.tasks.rendering import Material
 
@@ -30,18 +31,14 @@ def pairs_digest(samples: Digest, pairs: Pairs) -> Digest:
 def store_samples(store: Store, name: ExperimentName, samples: Samples) -> Digest:
     """Put the texts into the store once and return their name."""
     named = samples.digest()
-    _put_once(store, keys.samples(name, named), samples.to_parquet_bytes())
+    put_once(store, keys.samples(name, named), samples.to_parquet_bytes)
     return named
 
 
 def store_pairs(store: Store, name: ExperimentName, samples: Samples, pairs: Pairs) -> Digest:
     """Put the pairs into the store once, by ids, and return their name."""
     named = pairs_digest(samples.digest(), pairs)
-    sink = io.BytesIO()
-    pq.write_table(
-        _pairs_table(samples, pairs), sink, compression="zstd", compression_level=1, write_page_checksum=True
-    )
-    _put_once(store, keys.pairs(name, named), sink.getvalue())
+    put_once(store, keys.pairs(name, named), lambda: _pairs_bytes(samples, pairs))
     return named
 
 
@@ -62,6 +59,14 @@ def load_material(store: Store, experiment: Experiment) -> Material:
     if pairs_digest(experiment.samples, pairs) != experiment.pairs:
         raise CorruptObjectError(f"{key} does not hold the pairs it is named after; restore it from a backup")
     return Material.of(samples, pairs)
+
+
+def _pairs_bytes(samples: Samples, pairs: Pairs) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(
+        _pairs_table(samples, pairs), sink, compression="zstd", compression_level=1, write_page_checksum=True
+    )
+    return sink.getvalue()
 
 
 def _pairs_table(samples: Samples, pairs: Pairs) -> pa.Table:
@@ -85,12 +90,3 @@ def _positions(data: bytes, ids: Sequence[SampleId], *, key: str) -> Pairs:
     if min(first.min(initial=0), second.min(initial=0)) < 0:
         raise CorruptObjectError(f"{key} names samples that are not among the texts; restore it from a backup")
     return Pairs(first=first, second=second)
-
-
-def _put_once(store: Store, key: str, body: bytes) -> None:
-    """Put an object whose name says what it holds; that it is there already is success."""
-    if not store.exists(key):
-        try:
-            store.put_new(key, body)
-        except ConflictError:
-            return

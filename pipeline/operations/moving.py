@@ -5,7 +5,7 @@ after commit, then the experiments by which everything is found.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
@@ -14,12 +14,12 @@ import msgspec
 from pipeline.clock import Clock
 from pipeline.errors import ConfigError, ConflictError, StoreError
 from pipeline.storage import HoldsUploads, ListsSizes, Store, Upload, keys
+from pipeline.storage.objects import blocks, measured
 from pipeline.storage.probe import ensure_proven
 from pipeline.storage.streams import Measured
 from pipeline.tasks import tasks
 
 _AT_ONCE = 8
-_BLOCK = 1 << 20
 
 Tell = Callable[[int, int], None]
 
@@ -91,25 +91,17 @@ def _copy_in_order(source: Store, target: Store, step: Iterable[str], there: set
 
 
 def _copy(source: Store, target: Store, key: str, *, is_there: bool) -> Copied:
-    sent = Measured(_chunks(source, key))
-    made = False
-    if not is_there:
+    sent, made = Measured(blocks(source, key)), not is_there
+    if made:
         try:
             target.put_stream(key, sent)
-            made = True
         except ConflictError:
-            sent = Measured(_chunks(source, key))
+            made = False
     if not made:
-        sent.drained()
-    if Measured(_chunks(target, key)).drained().digest() != sent.digest():
+        sent = measured(source, key)
+    if measured(target, key).digest() != sent.digest():
         raise StoreError(f"{key} in {target.url} has other bytes than in {source.url}; copy into an empty store")
     return Copied(objects=1, bytes=sent.size) if made else Copied(present=1)
-
-
-def _chunks(store: Store, key: str) -> Iterator[bytes]:
-    with store.open(key) as file:
-        while chunk := file.read(_BLOCK):
-            yield chunk
 
 
 def usage(store: Store) -> list[Usage]:

@@ -19,12 +19,10 @@ from pipeline.operations.settling import hold
 from pipeline.operations.worker import Run
 from pipeline.state import BatchState, Phase
 from pipeline.storage import keys
-from pipeline.storage.streams import Measured
+from pipeline.storage.objects import measured
 from pipeline.storage.tables import opened
 from pipeline.tasks import task_named
 from pipeline.wording import counted
-
-_BLOCK = 1 << 20
 
 
 class _Publication(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,10 +119,9 @@ def _rows(run: Run, batch: BatchState, reading: Reading) -> RowsPublished:
 
 def _found(run: Run, batch: BatchState, key: str, reading: Reading) -> RowsPublished:
     """Return the event for rows that were there, whoever wrote them."""
-    with run.worker.store.open(key) as body:
-        stored = Measured(iter(lambda: body.read(_BLOCK), b"")).drained()
+    content = measured(run.worker.store, key).digest()
     with opened(run.worker.store, key) as rows:
-        return _published(batch, reading, key=key, content=stored.digest(), rows=rows)
+        return _published(batch, reading, key=key, content=content, rows=rows)
 
 
 def _published(

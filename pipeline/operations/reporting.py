@@ -10,6 +10,7 @@ from pipeline.domain import Counts
 from pipeline.errors import ConfigError
 from pipeline.ids import BatchId, ExperimentName, RunId
 from pipeline.operations.worker import Run, Worker
+from pipeline.planning import Attention
 from pipeline.state import BatchState, RunState, counts_of
 from pipeline.storage.log import state_as_of
 from pipeline.storage.states import current_states
@@ -24,6 +25,7 @@ class BatchStatus(msgspec.Struct, frozen=True, kw_only=True):
     remote_id: str | None
     requests: int
     note: str | None
+    attention: Attention | None
 
 
 class RunStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -106,17 +108,40 @@ def _run(run: Run, state: RunState, now: datetime, *, briefly: bool) -> RunStatu
         reasoning=judge.reasoning,
         direction=run.config.direction,
         counts=counts_of(state, run.config.requests).as_dict(),
-        batches=tuple(_batch(batch, now, kept) for batch in told.values()),
+        batches=tuple(_batch(run.run_id, batch, now, kept) for batch in told.values()),
         done=len(state.batches) - len(told),
     )
 
 
-def _batch(batch: BatchState, now: datetime, kept: timedelta) -> BatchStatus:
+def _batch(run_id: RunId, batch: BatchState, now: datetime, kept: timedelta) -> BatchStatus:
+    found = planning.attention(run_id, batch, now, kept=kept)
     return BatchStatus(
         batch_id=batch.batch_id,
         attempt=batch.send,
         phase=batch.phase,
         remote_id=batch.remote_id,
         requests=batch.requests,
-        note=planning.alarm(batch, now, kept=kept) or batch.note,
+        note=found.reason if found else batch.note,
+        attention=found,
     )
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch that needs a person, and why."""
+
+    run_id: RunId
+    batch_id: BatchId
+    phase: str
+    attention: Attention
+
+
+def waiting_for_a_person(runs: Iterable[Run], now: datetime) -> list[Waiting]:
+    """Return the batches of these runs, as of the last look at their logs, that need a person."""
+    found: list[Waiting] = []
+    for run in runs:
+        kept = providers.particulars(run.config.judge.provider).KEPT
+        for batch in run.state.batches.values():
+            why = planning.attention(run.run_id, batch, now, kept=kept)
+            if why is not None and why.needs_person:
+                found.append(Waiting(run_id=run.run_id, batch_id=batch.batch_id, phase=batch.phase, attention=why))
+    return found

@@ -20,8 +20,7 @@ from pipeline.operations.settling import settle_due
 from pipeline.operations.studies import check_keys
 from pipeline.operations.submitting import ask_for, submit_due
 from pipeline.operations.worker import Run, Worker
-from pipeline.slices import Slice, slices_of
-from pipeline.state import AT_PROVIDER
+from pipeline.slices import Slice, is_handed_over, slices_of
 from pipeline.storage.tables import opened, stream
 from pipeline.tasks import task_named
 
@@ -92,11 +91,6 @@ def schemas_of(run: Run, each: Slice) -> list[pa.Schema]:
     return found
 
 
-def is_handed_over(run: Run, each: Slice) -> bool:
-    """Say whether nothing of the slice is left to send; a live one is, once every call has its answer."""
-    return each.is_sent and not (run.is_live and any(batch.phase in AT_PROVIDER for batch in each.batches))
-
-
 def send(chosen: Chosen) -> list[Slice]:
     """Ask for the slices and send what is due of them; return them as they are then.
 
@@ -113,7 +107,7 @@ def send(chosen: Chosen) -> list[Slice]:
             settle_due(run)
             submit_due(run, mended=True, only=chosen.indices)
 
-    return _worked(chosen, work, is_done=lambda each: is_handed_over(run, each))
+    return _worked(chosen, work, is_done=lambda each: is_handed_over(each, live=run.is_live))
 
 
 def fetch(chosen: Chosen) -> list[Slice]:

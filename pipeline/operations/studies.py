@@ -4,7 +4,6 @@ Planning writes nothing and calls nobody. Freezing writes the samples, the pairs
 growing an experiment adds a version that holds the old runs unchanged.
 """
 
-import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from msgspec.structs import replace
 
 from pipeline import pairing, planning, providers
 from pipeline.domain import Criterion, Direction, Experiment, RunConfig, Template
-from pipeline.errors import ConfigError, ConflictError
+from pipeline.errors import ConfigError
 from pipeline.events import Asked, Resubmitted, RunPlanned, Segment
 from pipeline.experiment import ExperimentFile, changes, expand, is_template_path, rates, read_experiment, template_name
 from pipeline.ids import Digest, RunId, digest
@@ -26,6 +25,7 @@ from pipeline.operations.worker import Run, Worker, limits_of, limits_within, re
 from pipeline.pairing import Pairs
 from pipeline.samples import Samples
 from pipeline.storage import keys
+from pipeline.storage.objects import put_once
 from pipeline.storage.sources import read_samples, read_text, shown
 from pipeline.tasks import Subject, Task, conversation, task_keys, task_named
 from pipeline.tasks.rendering import Material
@@ -275,9 +275,7 @@ def freeze(worker: Worker, planned: Plan) -> Digest:
     store_samples(worker.store, experiment.name, planned.samples)
     store_pairs(worker.store, experiment.name, planned.samples, planned.pairs)
     key = keys.experiment(experiment.name, named)
-    if not worker.store.exists(key):
-        with contextlib.suppress(ConflictError):
-            worker.store.put_new(key, body)
+    if put_once(worker.store, key, lambda: body):
         check_growth(worker, experiment)
     return named
 

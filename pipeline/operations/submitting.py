@@ -17,7 +17,8 @@ from pipeline.providers import ProbableProvider
 from pipeline.state import BatchState
 from pipeline.storage import keys
 from pipeline.storage.log import in_commits
-from pipeline.storage.streams import Measured, compressed, decompressed
+from pipeline.storage.objects import measured_inside
+from pipeline.storage.streams import Measured, compressed
 
 _BATCHES_A_COMMIT = 1_000
 _FIRST_GROUP = 8
@@ -131,7 +132,5 @@ def _stored_input(run: Run, batch: BatchState) -> InputStored:
 
 def _verify(run: Run, key: str, *, expected: Digest) -> None:
     """Make sure that an input somebody stored before us is the one we would have stored."""
-    with run.worker.store.open(key) as file:
-        stored = Measured(decompressed(file, key=key)).drained()
-    if stored.digest() != expected:
+    if measured_inside(run.worker.store, key).digest() != expected:
         raise CorruptObjectError(f"{key} is not what this run would send; nothing was sent")

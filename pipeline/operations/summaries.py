@@ -4,13 +4,14 @@ import msgspec
 
 from pipeline.ids import ExperimentName
 from pipeline.operations.absences import absent_in
-from pipeline.operations.answers import conservation, provenance, put_once, rows_digest
+from pipeline.operations.answers import conservation, provenance, rows_digest
 from pipeline.operations.results import table_of, task_of
 from pipeline.operations.worker import Worker
 from pipeline.ranking.measured import Cell, Measured, measured
 from pipeline.ranking.report.measures import measures_html
 from pipeline.samples.absent import with_absent
 from pipeline.storage import keys
+from pipeline.storage.objects import put_once
 from pipeline.tasks import grading
 from pipeline.tasks.options import options_of
 
@@ -75,5 +76,5 @@ def report(worker: Worker, name: ExperimentName) -> str:
 def store_report(worker: Worker, name: ExperimentName) -> str:
     """Put the report into the store, named after the rows behind it; return its key."""
     key = keys.report(name, rows_digest(worker, name))
-    put_once(worker, key, lambda: report(worker, name).encode())
+    put_once(worker.store, key, lambda: report(worker, name).encode())
     return key

@@ -15,18 +15,18 @@ import msgspec
 
 from pipeline import planning
 from pipeline.errors import ConfigError, LeaseLostError, PipelineError
-from pipeline.ids import BatchId, RunId
+from pipeline.ids import BatchId, Digest, ExperimentName, RunId
+from pipeline.operations.answers import rows_digest
 from pipeline.operations.collecting import poll_due
 from pipeline.operations.continuing import continue_due, is_to_continue
 from pipeline.operations.settling import settle_due
 from pipeline.operations.studies import check_keys, complete_opening
 from pipeline.operations.submitting import complete_plan
 from pipeline.operations.worker import Run, Worker
+from pipeline.slices import have_ended, slices_of
 from pipeline.state import AT_PROVIDER, BatchState
 
 _AT_ONCE = 8
-_SHARE_OF_AGE = 1 / 12
-_LONGEST_PAUSE = 600.0
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +74,13 @@ class Watch:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             list(pool.map(Run.refresh, runs))
         return runs
+
+    def ended(self) -> dict[ExperimentName, Digest]:
+        """Return the experiments of which all that was asked for has reached its end, with the names of their rows."""
+        self.runs()
+        every = {name: self.worker.runs(name) for name in self.worker.experiment_names()}
+        slices = {name: [each for run in runs for each in slices_of(run.state)] for name, runs in every.items()}
+        return {name: rows_digest(self.worker, name) for name, found in slices.items() if have_ended(found)}
 
     def set_aside(self, run: Run) -> bool:
         """Look at a run no more if it is complete, for then its log does not change; return whether that is so."""
@@ -145,13 +152,8 @@ class Watch:
 
     def _is_time(self, run: Run, batch: BatchState) -> bool:
         last = self._polled.get((run.run_id, batch.batch_id))
-        return last is None or self.worker.clock.monotonic() - last >= pause(batch, self.worker.clock.now())
-
-
-def pause(batch: BatchState, now: datetime) -> float:
-    """Return how many seconds to leave a batch alone after asking: a twelfth of its age, ten minutes at most."""
-    age = (now - batch.submitted_at).total_seconds() if batch.submitted_at else 0.0
-    return min(max(age, 0.0) * _SHARE_OF_AGE, _LONGEST_PAUSE)
+        rests = planning.rest_after_asking(batch, self.worker.clock.now())
+        return last is None or self.worker.clock.monotonic() - last >= rests
 
 
 def oldest(runs: Iterable[Run]) -> datetime | None:

@@ -57,10 +57,6 @@ class Store(Protocol):
         """Return every key below the folder that sorts behind `after`, in order."""
         ...
 
-    def folders(self, folder: str) -> list[str]:
-        """Return the names directly below the folder that hold objects, in order."""
-        ...
-
 
 class Upload(msgspec.Struct, frozen=True, kw_only=True):
     """An upload in parts that was begun and is not yet an object; its parts cost money."""

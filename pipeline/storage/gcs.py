@@ -33,7 +33,6 @@ class _Object(msgspec.Struct, frozen=True, kw_only=True):
 
 class _Page(msgspec.Struct, frozen=True, kw_only=True):
     items: tuple[_Object, ...] = ()
-    prefixes: tuple[str, ...] = ()
     next: str = msgspec.field(name="nextPageToken", default="")
 
 
@@ -176,11 +175,6 @@ class GcsStore:
         """Return every key below the folder with the size of its object."""
         return self._sizes(folder, {})
 
-    def folders(self, folder: str) -> list[str]:
-        """Return the names directly below the folder that hold objects, in order."""
-        start = len(self._place.name(f"{folder}/"))
-        return sorted(name[start:-1] for page in self._pages(folder, {"delimiter": "/"}) for name in page.prefixes)
-
     def _sizes(self, folder: str, parameters: dict[str, str]) -> dict[str, int]:
         found = (each for page in self._pages(folder, parameters) for each in page.items)
         return {self._place.key(each.name): int(each.size) for each in found if not each.name.endswith("/")}
@@ -189,7 +183,7 @@ class GcsStore:
         asked = {
             **parameters,
             "prefix": self._place.name(f"{folder}/"),
-            "fields": "items(name,size),prefixes,nextPageToken",
+            "fields": "items(name,size),nextPageToken",
         }
         while True:
             page = self._page(folder, asked)

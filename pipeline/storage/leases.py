@@ -72,11 +72,6 @@ class Leases:
         if seen is not None and seen.lease.held and seen.lease.owner == self._owner:
             self._create(name, seen.epoch + 1, held=False)
 
-    def holder(self, name: str) -> str | None:
-        """Return who holds the lease now, for people."""
-        seen = self._look(name)
-        return seen.lease.owner if seen is not None and seen.lease.held else None
-
     def _has_ended(self, seen: _Seen) -> bool:
         """Say whether a lease was given back, ran out, or belongs to a process that is dead."""
         ran_out = self._clock.monotonic() - seen.since >= seen.lease.seconds

@@ -79,12 +79,6 @@ class LocalStore:
                 found += [f"{base}/{name}" for name in names if not name.startswith(TEMPORARY)]
         return sorted(key for key in found if key > after)
 
-    def folders(self, folder: str) -> list[str]:
-        """Return the names of the folders directly below that hold objects, in order."""
-        with self._explained(folder, "list"), contextlib.suppress(FileNotFoundError):
-            return sorted(entry.name for entry in os.scandir(self._root / folder) if _holds_objects(Path(entry)))
-        return []
-
     def _path(self, key: str) -> Path:
         path = self._root / keys.checked(key)
         if not path.parent.resolve().is_relative_to(self._root.resolve()):
@@ -119,11 +113,6 @@ def _remedy(error: OSError) -> str:
     if error.errno in {errno.EACCES, errno.EROFS, errno.ENOENT}:
         return f"{error.strerror}; the store cannot be written by this user"
     return error.strerror or str(error)
-
-
-def _holds_objects(folder: Path) -> bool:
-    """Say whether there is an object below; a writer that died may have left a folder with half of one."""
-    return any(not name.startswith(TEMPORARY) for _, _, names in os.walk(folder) for name in names)
 
 
 @contextlib.contextmanager

@@ -53,9 +53,3 @@ class MemoryStore:
         with self._lock:
             start = max(bisect_left(self._keys, f"{folder}/"), bisect_right(self._keys, after))
             return self._keys[start : bisect_left(self._keys, f"{folder}{_BEHIND_SLASH}")]
-
-    def folders(self, folder: str) -> list[str]:
-        """Return the names directly below the folder that hold objects, in order."""
-        start = len(folder) + 1
-        names = (key[start:].partition("/") for key in self.list_from(folder))
-        return sorted({name for name, slash, _ in names if slash})

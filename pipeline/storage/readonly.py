@@ -41,7 +41,3 @@ class ReadOnlyStore:
     def list_from(self, folder: str, *, after: str = "") -> list[str]:
         """Return every key below the folder that sorts behind `after`, in order."""
         return self._store.list_from(folder, after=after)
-
-    def folders(self, folder: str) -> list[str]:
-        """Return the names directly below the folder that hold objects, in order."""
-        return self._store.folders(folder)

@@ -123,12 +123,6 @@ class S3Store:
         """Return every key below the folder with the size of its object."""
         return self._sizes(folder, after="")
 
-    def folders(self, folder: str) -> list[str]:
-        """Return the names directly below the folder that hold objects, in order."""
-        start = len(self._place.name(f"{folder}/"))
-        pages = self._pages(folder, Delimiter="/")
-        return sorted(each["Prefix"][start:-1] for page in pages for each in page.get("CommonPrefixes", ()))
-
     def _sizes(self, folder: str, *, after: str) -> dict[str, int]:
         begin = {"StartAfter": self._place.name(after)} if after else {}
         objects = (each for page in self._pages(folder, **begin) for each in page.get("Contents", ()))

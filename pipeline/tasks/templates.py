@@ -112,14 +112,6 @@ def split_template(
     return CompiledTemplate(contextual=_split(contextual, asked or ""), plain=_split(plain, asked or ""))
 
 
-def render(fragments: Fragments, values: Mapping[Slot, str]) -> str:
-    """Return the prompt: the plain version of what request building does with bytes."""
-    parts = [fragments.texts[0]]
-    for slot, text in zip(fragments.slots, fragments.texts[1:], strict=True):
-        parts += (values[slot], text)
-    return "".join(parts)
-
-
 def _lines(text: str) -> str:
     return text.replace("\r\n", "\n")
 

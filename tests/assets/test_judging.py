@@ -80,8 +80,8 @@ def test_an_account_without_credit_is_said_in_words_and_goes_on_when_mended(home
     told = failure(here.materialize("submitted_batches", keys=here.segments(), raises=False))
     assert "not at their provider yet" in told
     assert "refused" in told
-    alarm = here.tick("stuck_batches")
-    assert alarm.asset_events, "a person is told"
+    (told_of,) = here.tick("stuck_batches").asset_events
+    assert "mend the account" in str(told_of.metadata["batches"].value), "a person is told what helps"
     assert here.materialize("submitted_batches", keys=here.segments()).success
     here.launch(here.tick("batch_status"))
     check_against_ledger(here.worker, here.simulator.ledger)

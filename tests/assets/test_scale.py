@@ -2,12 +2,11 @@
 
 import time
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from pipeline.operations.watching import Watch, pause
+from pipeline.operations.watching import Watch
 from tests.assets.dagster_home import Home
 from tests.flows.studies import submitted
 
@@ -52,14 +51,3 @@ def test_a_round_without_time_asks_nothing(home: Callable[..., Home], tmp_path: 
     submitted(here.worker, tmp_path / "essays.yaml")
     watch = Watch(here.worker)
     assert watch.round(watch.runs(), seconds=0).polled == 0
-
-
-@pytest.mark.parametrize(("hours", "seconds"), [(0, 0), (1, 300), (2, 600), (20, 600)])
-def test_the_longer_a_batch_waits_the_less_often_it_is_asked_after(
-    home: Callable[..., Home], tmp_path: Path, hours: int, seconds: int
-) -> None:
-    here = home(latency_seconds=100_000)
-    (run,) = submitted(here.worker, tmp_path / "essays.yaml")
-    (batch,) = run.state.batches.values()
-    assert batch.submitted_at is not None
-    assert pause(batch, batch.submitted_at + timedelta(hours=hours)) == seconds

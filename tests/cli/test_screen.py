@@ -151,6 +151,23 @@ def test_status_tells_what_was_sent_from_what_was_not(
     assert "unsent" not in sent
 
 
+def test_status_says_what_needs_a_person_and_what_helps(
+    pairlog: Pairlog,
+    simulate: Callable[..., Simulator],
+    monkeypatch: pytest.MonkeyPatch,
+    experiment_file: Callable[..., Path],
+) -> None:
+    for name, value in environment(simulate(faults=parse_faults("create.401=1"))).items():
+        monkeypatch.setenv(name, value)
+    pairlog("submit", experiment_file())
+    (batch,) = json.loads(pairlog("status", "--json").out)["experiments"][0]["runs"][0]["batches"]
+    remedy = "mend the account; `pairlog resume` then sends it at once"
+    assert batch["attention"] == {"reason": batch["note"], "remedies": [remedy], "needs_person": True}
+    told = pairlog("status").err.splitlines()[-2:]
+    run_id = "essays--default--openai--gpt-6-luna--default--forward"
+    assert told == [f"look: {run_id} s000-1 refused: {batch['note']}", f"      {remedy}"]
+
+
 def test_a_time_before_the_start_is_answered_in_words(
     pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path]
 ) -> None:

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from pipeline import providers
 from pipeline.domain import Limits
-from pipeline.ids import BatchId
-from pipeline.planning import alarm, cut
+from pipeline.ids import BatchId, RunId
+from pipeline.planning import Attention, alarm, attention, cut, rest_after_asking
 from pipeline.state import BatchState
 
 
@@ -105,3 +105,53 @@ def test_a_person_is_told_of_what_takes_too_long(status: str, submitted: int, si
 def test_a_person_is_told_of_answers_that_the_provider_will_delete(provider: str, hours: int, said: str | None) -> None:
     ended = replace(a_batch(), phase="ended", ended_at=NOW - timedelta(hours=hours))
     assert alarm(ended, NOW, kept=providers.particulars(provider).KEPT) == said
+
+
+@pytest.mark.parametrize(("hours", "seconds"), [(None, 0), (-1, 0), (0, 0), (1, 300), (2, 600), (20, 600)])
+def test_the_longer_a_batch_waits_the_less_often_it_is_asked_after(hours: int | None, seconds: int) -> None:
+    sent = None if hours is None else NOW - timedelta(hours=hours)
+    assert rest_after_asking(replace(a_batch(), submitted_at=sent), NOW) == seconds
+
+
+RUN = RunId("essays--default--openai--m--default--forward")
+SETTLE = (
+    f"`pairlog adopt {RUN} s000-1 REMOTE_ID` if the provider has it",
+    f"`pairlog void {RUN} s000-1` if it does not",
+)
+MEND = ("mend the account; `pairlog resume` then sends it at once",)
+LONG_AGO = NOW - timedelta(hours=30)
+LATE = "at the provider for 30 hours; it is not sent again while it is open there"
+UNFETCHED = "ended 30 hours ago and not fetched; the provider keeps answers for some 48 hours"
+
+
+@pytest.mark.parametrize(
+    ("known", "expected"),
+    [
+        ({"phase": "planned"}, None),
+        ({"phase": "prepared"}, None),
+        ({"phase": "submitting"}, None),
+        ({"phase": "voided", "note": "nobody had it"}, None),
+        ({"phase": "running", "submitted_at": NOW}, None),
+        ({"phase": "stored", "ended_at": LONG_AGO}, None),
+        ({"phase": "published", "note": "bad key", "needs_person": True}, None),
+        ({"phase": "cancelled", "note": "cancelled before it was sent", "needs_person": True}, None),
+        ({"phase": "held", "note": "two may be ours"}, ("two may be ours", SETTLE, True)),
+        ({"phase": "held"}, ("held, and nobody said why", SETTLE, True)),
+        ({"phase": "refused", "note": "bad key", "needs_person": True}, ("bad key", MEND, True)),
+        ({"phase": "prepared", "note": "no credit", "needs_person": True}, ("no credit", MEND, True)),
+        ({"phase": "submitted", "submitted_at": LONG_AGO}, (LATE, (), True)),
+        ({"phase": "running", "submitted_at": LONG_AGO, "note": "once uncertain"}, (LATE, (), True)),
+        ({"phase": "ended", "ended_at": LONG_AGO}, (UNFETCHED, (), True)),
+        ({"phase": "refused", "note": "too many requests"}, ("too many requests", (), False)),
+        ({"phase": "uncertain", "note": "no answer came"}, ("no answer came", (), False)),
+        ({"phase": "uncertain"}, ("uncertain, and nobody said why", (), False)),
+    ],
+)
+def test_a_batch_is_worth_a_look_for_one_reason(
+    known: dict[str, object], expected: tuple[str, tuple[str, ...], bool] | None
+) -> None:
+    found = attention(RUN, replace(a_batch(), **known), NOW, kept=timedelta(hours=48))
+    if expected is None:
+        assert found is None
+    else:
+        assert found == Attention(reason=expected[0], remedies=expected[1], needs_person=expected[2])

@@ -15,7 +15,8 @@ from pipeline.pairing import NO_PAIRS, make_pairs
 from pipeline.samples import Samples
 from pipeline.tasks import tasks
 from pipeline.tasks.rendering import Material
-from pipeline.tasks.templates import compile_template, render
+from pipeline.tasks.templates import compile_template
+from tests.tasks.filling import filled
 
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=60).filter(lambda text: text.strip())
 NASTY = st.sampled_from(
@@ -79,7 +80,7 @@ def slow_line(config: RunConfig, material: Material, texts: list[str], position:
         "TRAIT_DESCRIPTION": config.criterion.description,
         "CONTEXT": context or "",
     }
-    prompt = render(compiled.fragments(with_context=context is not None), values)
+    prompt = filled(compiled.fragments(with_context=context is not None), values)
     named = PairIds(material.ids).digests(np.array([first]), np.array([second]))
     body: dict[str, object] = {"model": judge.model, "messages": [{"role": "user", "content": prompt}]}
     if judge.answer == "json":

@@ -283,4 +283,3 @@ def test_a_listing_of_many_pages_is_whole_and_in_order(s3_environment: S3Server,
     store = S3Store(s3_store.url, client=_ShortPages("pairlog"))
     assert store.list_from("log") == sorted(names)
     assert store.list_from("log/r1", after=names[1]) == [names[5], names[9]]
-    assert store.folders("log") == ["r0", "r1", "r2", "r3"]

@@ -196,6 +196,31 @@ def test_who_may_only_read_sees_everything_and_sends_nothing(
     assert len(simulator.ledger.creates) == made
 
 
+@pytest.mark.parametrize("more", ["", "task: generation"])
+def test_who_may_only_read_can_have_a_report(
+    more: str,
+    s3_environment: S3Server,
+    s3_store: S3Store,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    simulate: Simulate,
+    worker_on: WorkerOn,
+    experiment_file: ExperimentFile,
+    tmp_path: Path,
+) -> None:
+    finished(worker_on(proven(s3_store), simulate()), experiment_file(more=more))
+    for name, value in s3_environment.environment(READER).items():
+        monkeypatch.setenv(name, value)
+    before, page = _keys(s3_store), tmp_path / "page.html"
+    code = pairlog(["report", "essays", "--store", s3_store.url, "--out", str(page)])
+    told = capsys.readouterr().err
+    assert code == 0, told
+    assert page.read_text().startswith("<!doctype html>")
+    (refused,) = (line for line in told.splitlines() if line.startswith("not kept in the store: cannot create r"))
+    assert "not permitted" in refused
+    assert _keys(s3_store) == before
+
+
 async def _in_a_notebook(url: str) -> tuple[str, pa.Table]:
     """Read the study while a loop is running, as it always is in a notebook."""
     study = open_study("essays", store=url)

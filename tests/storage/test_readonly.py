@@ -22,7 +22,6 @@ def test_what_is_there_can_be_read(behind: MemoryStore) -> None:
     with store.open("log/b/1.json") as file:
         assert file.read() == b"log/b/1.json"
     assert store.list_from("log", after="log/a/1.json") == ["log/a/2.json", "log/b/1.json"]
-    assert store.folders("log") == ["a", "b"]
     assert (store.exists("log/a/1.json"), store.exists("log/a/3.json")) == (True, False)
     with pytest.raises(MissingError):
         store.get("log/a/3.json")

@@ -88,8 +88,6 @@ def test_listing_is_in_order_and_starts_behind_a_key(any_store: Store) -> None:
         any_store.put_new(keys.commit(_RUN, seq), b"{}")
     found = any_store.list_from(keys.log(_RUN), after=keys.commit(_RUN, 1))
     assert [keys.commit_seq(key) for key in found] == [2, 10]
-    assert any_store.folders("log") == [_RUN]
-    assert any_store.folders("nothing") == []
     assert any_store.list_from("nothing") == []
 
 
@@ -188,5 +186,4 @@ def test_a_folder_with_half_an_object_holds_nothing(tmp_path: Path) -> None:
     place.mkdir(parents=True)
     (place / ".pairlog-abc.tmp").write_bytes(b"half")
     store = LocalStore(tmp_path)
-    assert store.folders("experiments") == []
     assert store.list_from("experiments") == []

@@ -15,9 +15,9 @@ from pipeline.tasks.templates import (
     built_in,
     check_template,
     compile_template,
-    render,
 )
 from pipeline.tasks.wording import WORDING, instruction
+from tests.tasks.filling import filled
 
 TAGS = Tags()
 BARE = "{SAMPLE_1}\n\n{SAMPLE_2}"
@@ -39,7 +39,7 @@ def compiled(text: str, *, answer: str = "tag", tags: Tags = TAGS, ties: bool = 
 
 
 def prompt(text: str, values: dict[Slot, str] = VALUES, *, with_context: bool = True, **settings: object) -> str:
-    return render(compiled(text, **settings).fragments(with_context=with_context), values)
+    return filled(compiled(text, **settings).fragments(with_context=with_context), values)
 
 
 @pytest.mark.parametrize("with_context", [True, False])

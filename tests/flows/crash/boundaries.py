@@ -99,9 +99,6 @@ class TrappedStore:
     def list_from(self, folder: str, *, after: str = "") -> list[str]:
         return self._inner.list_from(folder, after=after)
 
-    def folders(self, folder: str) -> list[str]:
-        return self._inner.folders(folder)
-
 
 class TrappedTransport(httpx.BaseTransport):
     """An HTTP transport whose calls are boundaries."""

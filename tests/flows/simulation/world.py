@@ -49,9 +49,6 @@ class SharedStore:
         self._actor.boundary(f"list {folder}")
         return self._inner.list_from(folder, after=after)
 
-    def folders(self, folder: str) -> list[str]:
-        return self._inner.folders(folder)
-
 
 class _Batch(msgspec.Struct):
     remote_id: str
