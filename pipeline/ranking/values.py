@@ -46,7 +46,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
     `score` is in log-odds around a mean of zero (Elo points for Elo, a share for win rates). `place_low` to
     `place_high` are the places that the data leave open. `tier` numbers the groups that cannot be told apart, from 1.
-    `bounded` is false where the data set no limit to the score: it only won or only lost, alone or with others.
+    `bounded` is false where the data put no limit on the score: it only won or only lost, alone or with others.
     """
 
     contestant: str

@@ -100,7 +100,10 @@ def standings(result: Ranking) -> Section:
         minor={5, 6, 7, 8},
     )
     if not all(one.bounded for one in shown):
-        said = "* only won or only lost, alone or with others: the data set no limit to this score."
+        said = (
+            "* belongs to a set of contestants that never won against, or never lost to, the others; "
+            "the data put no limit on the gap."
+        )
         more.append(element("p", said, class_="note"))
     return section("Ranking", made, *more, *_effects(result), note=note)
 
