@@ -23,8 +23,8 @@ PerOption = Annotated[
 ]
 MethodOption = Annotated[Literal["bradley-terry", "elo", "win-rate"], typer.Option("--method")]
 TiesOption = Annotated[Literal["half", "davidson"], typer.Option("--ties", help="Half a win each, or modelled.")]
-PositionOption = Annotated[bool, typer.Option("--position", help="Fit each judge's liking for the first place.")]
-LengthOption = Annotated[bool, typer.Option("--length", help="Fit a liking for length, the same for all judges.")]
+PositionOption = Annotated[bool, typer.Option("--position", help="Fit each judge's preference for the first position.")]
+LengthOption = Annotated[bool, typer.Option("--length", help="Fit a preference for length, the same for all judges.")]
 SureOption = Annotated[Literal["sandwich", "bootstrap"], typer.Option("--intervals", help="How intervals are made.")]
 ClusterOption = Annotated[
     Literal["auto", "pair", "group", "row"],

@@ -68,7 +68,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
-    """A fitted number besides the scores (a judge's liking for the first place, for length, for ties), in log-odds."""
+    """A fitted number besides the scores, in log-odds: a judge's preference for the first position, length, ties."""
 
     name: str
     value: float

@@ -200,7 +200,7 @@ def test_very_many_gaps_are_counted():
 ONE_ORDER = [("a", "b", "first"), ("b", "c", "first"), ("c", "a", "first"), ("a", "d", "first"), ("d", "c", "first")]
 
 
-def test_a_liking_for_a_place_that_explains_everything_is_kept_finite_and_said():
+def test_a_preference_for_a_position_that_explains_everything_is_kept_finite_and_said():
     result = ranked(a_table(ONE_ORDER), RankingOptions(position=True))
     assert result.regularisation == 0.1
     assert any("have no limit" in sentence for sentence in result.warnings)
@@ -208,7 +208,7 @@ def test_a_liking_for_a_place_that_explains_everything_is_kept_finite_and_said()
     assert all(abs(value) < 50 for value in [*values, result.effects[0].value])
 
 
-def test_a_liking_for_a_place_that_explains_everything_is_refused_where_regularisation_is_forbidden():
+def test_a_preference_for_a_position_that_explains_everything_is_refused_where_regularisation_is_forbidden():
     result = rank(a_table(ONE_ORDER), RankingOptions(position=True, regularisation=0.0))
     assert isinstance(result, Unrankable)
     assert result.reason.endswith("have no limit: allow a regularisation above 0 or add comparisons")
