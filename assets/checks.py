@@ -152,7 +152,7 @@ def _listed(name: str, head: list[str], rows: list[list[object]]) -> metadata.Me
 
 @dg.asset_check(asset=diagnostics)
 def position_bias(context: dg.AssetCheckExecutionContext, workers: Workers) -> dg.AssetCheckResult:
-    """Of the pairs judged in both orders, few enough were decided by the place alone (`checks.position_bias`)."""
+    """Of the pairs judged in both orders, few enough were decided by the position alone (`checks.position_bias`)."""
     with workers.worker(context.log) as worker:
         names = _compared(context, worker)
         runs = [run for name in names for run in worker.runs(name) if run.refresh().plan]

@@ -143,7 +143,7 @@ def _about_judges(found: Diagnostics) -> metadata.Metadata:
         ]
         for each in found.judges
     ]
-    head = ["judge", "template", "rows", "ok", "kept its winner", "bias to the first place", "p"]
+    head = ["judge", "template", "rows", "ok", "kept its winner", "bias to the first position", "p"]
     return {
         "judges": dg.MetadataValue.md(metadata.markdown_table(head, rows)),
         "to know": dg.MetadataValue.md(metadata.markdown_list(found.warnings)),

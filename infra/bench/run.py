@@ -1,7 +1,7 @@
 """Every stage beside its peers, in one run: prints bars and verdicts, keeps them as JSON and as a chart.
 
 `python infra/bench/run.py [--rounds N] [--quick] [--only STAGE]` ends with 1 if a bar is missed; `--table` prints the
-last run's figures as the README has them.
+last run's figures as docs/guides/speed.md has them.
 """
 
 import argparse

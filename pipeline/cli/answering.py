@@ -21,20 +21,25 @@ PerOption = Annotated[
     Literal["judge", "template", "group", "criterion", "panel"] | None,
     typer.Option("--per", help="Also rank each of these alone; panel: all judges by majority and by model."),
 ]
-MethodOption = Annotated[Literal["bradley-terry", "elo", "win-rate"], typer.Option("--method")]
+MethodOption = Annotated[
+    Literal["bradley-terry", "elo", "win-rate"], typer.Option("--method", help="How scores are made.")
+]
 TiesOption = Annotated[Literal["half", "davidson"], typer.Option("--ties", help="Half a win each, or modelled.")]
-PositionOption = Annotated[bool, typer.Option("--position", help="Fit each judge's liking for the first place.")]
-LengthOption = Annotated[bool, typer.Option("--length", help="Fit a liking for length, the same for all judges.")]
+PositionOption = Annotated[bool, typer.Option("--position", help="Fit each judge's preference for the first position.")]
+LengthOption = Annotated[bool, typer.Option("--length", help="Fit a preference for length, the same for all judges.")]
 SureOption = Annotated[Literal["sandwich", "bootstrap"], typer.Option("--intervals", help="How intervals are made.")]
 ClusterOption = Annotated[
     Literal["auto", "pair", "group", "row"],
-    typer.Option("--cluster", help="Which comparisons are not independent of one another."),
+    typer.Option("--cluster", help="Which comparisons depend on one another."),
 ]
 RegularisationOption = Annotated[
-    float | None, typer.Option("--regularisation", help="At least 0; default: only where the data need it.")
+    float | None,
+    typer.Option("--regularisation", metavar="X", help="At least 0; default: only where the data need it."),
 ]
-ConfidenceOption = Annotated[float, typer.Option("--confidence", help="Of the intervals.")]
-SeedOption = Annotated[int, typer.Option("--seed", help="Of resampling and of random orders.")]
+ConfidenceOption = Annotated[
+    float, typer.Option("--confidence", metavar="SHARE", help="Of the intervals: 0.5 or more, below 1.")
+]
+SeedOption = Annotated[int, typer.Option("--seed", metavar="N", help="Of resampling and of random orders.")]
 
 
 @app.command()

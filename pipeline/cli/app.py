@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from typer.core import TyperGroup
 
+from pipeline.cli.helping import Commands
 from pipeline.cli.screen import show
 from pipeline.clock import SystemClock
 from pipeline.ids import ExperimentName
@@ -34,13 +35,12 @@ def _leave(code: int | None, **_: object) -> None:
     raise typer.Exit(code or 0)
 
 
-app = typer.Typer(
+app = Commands(
     name="pairlog",
     cls=_InOrderOfUse,
     context_settings={"help_option_names": ["-h", "--help"]},
     result_callback=_leave,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -63,10 +63,14 @@ def _program(
 
 StoreOption = Annotated[
     str | None,
-    typer.Option("--store", help="Where everything is kept: a path or URL; default $PAIRLOG_STORE or .pairlog."),
+    typer.Option(
+        "--store",
+        metavar="URL",
+        help="Where everything is kept: a path or URL; default $PAIRLOG_STORE or .pairlog.",
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
-IntervalOption = Annotated[float, typer.Option("--interval", min=0.0, help="Seconds between two polls.")]
+IntervalOption = Annotated[float, typer.Option("--interval", metavar="SECONDS", min=0.0, help="Between two polls.")]
 StrictOption = Annotated[bool, typer.Option("--strict", help="Exit 1 if any request did not end as ok.")]
 FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="The experiment file.")]
 NamesArgument = Annotated[list[str] | None, typer.Argument(metavar="EXPERIMENT", help="Default: all.")]

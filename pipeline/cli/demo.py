@@ -4,7 +4,6 @@ import csv
 import sys
 from pathlib import Path
 
-import pipeline
 from pipeline.cli.app import if_interrupted
 from pipeline.cli.screen import number, rows, say, show
 from pipeline.cli.studying import finish, submitted
@@ -23,7 +22,7 @@ _NAME = ExperimentName("essays")
 
 def demo_folder() -> Path:
     """Return where the example is: in an installed package, or in a checkout."""
-    package = Path(pipeline.__file__).parent
+    package = Path(__file__).parents[1]
     for folder in (package / "demo", package.parent / "infra" / "demo"):
         if folder.is_dir():
             return folder

@@ -27,7 +27,7 @@ from pipeline.wording import counted
 def status(
     names: NamesArgument = None,
     as_json: JsonOption = False,
-    as_of: Annotated[str | None, typer.Option("--as-of", metavar="ISO-TIME", help="As it was at this time.")] = None,
+    as_of: Annotated[str | None, typer.Option("--as-of", metavar="TIME", help="As it was at this time.")] = None,
     store: StoreOption = None,
 ) -> None:
     """Show the conservation table per experiment, run and batch."""
@@ -131,7 +131,9 @@ def results(
 @app.command()
 def audit(
     names: NamesArgument = None,
-    ledger: Annotated[Path | None, typer.Option("--ledger", help="Also check a simulator's ledger (its JSON).")] = None,
+    ledger: Annotated[
+        Path | None, typer.Option("--ledger", metavar="FILE", help="Also check a simulator's ledger.")
+    ] = None,
     as_json: JsonOption = False,
     store: StoreOption = None,
 ) -> int:

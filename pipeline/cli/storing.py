@@ -7,6 +7,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from pipeline.cli.app import JsonOption, StoreOption, app
+from pipeline.cli.helping import Commands
 from pipeline.cli.screen import people, print_json, rows, say
 from pipeline.clock import SystemClock
 from pipeline.operations.moving import Usage, abandoned, copy_store, give_up, usage
@@ -14,7 +15,7 @@ from pipeline.settings import from_environment
 from pipeline.storage import open_store
 from pipeline.wording import counted
 
-store_app = typer.Typer(name="store", help="Copy a store, or see what it takes up.", no_args_is_help=True)
+store_app = Commands(name="store", help="Copy a store, or see what it takes up.", no_args_is_help=True)
 app.add_typer(store_app)
 
 
@@ -46,7 +47,9 @@ def copy(
 def show_usage(
     store: StoreOption = None,
     clean: Annotated[bool, typer.Option("--clean", help="Remove what uploads that broke off left behind.")] = False,
-    hours: Annotated[float, typer.Option("--hours", min=0.0, help="Uploads older than this broke off.")] = 24.0,
+    hours: Annotated[
+        float, typer.Option("--hours", metavar="N", min=0.0, help="Uploads older than this broke off.")
+    ] = 24.0,
     as_json: JsonOption = False,
 ) -> int:
     """Say how many objects and bytes lie below each folder, and which uploads were never ended."""

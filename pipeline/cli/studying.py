@@ -302,7 +302,7 @@ def _exit_code(end: Standing, *, strict: bool) -> int:
 @app.command()
 def cancel(
     name: Annotated[str, typer.Argument(metavar="EXPERIMENT")],
-    run_id: Annotated[str | None, typer.Option("--run", help="Only this run.")] = None,
+    run_id: Annotated[str | None, typer.Option("--run", metavar="RUN", help="Only this run.")] = None,
     store: StoreOption = None,
 ) -> int:
     """Cancel what is open; what was answered is kept. The rest ends as cancelled."""

@@ -57,15 +57,29 @@ def _provider_line(worker: Worker, name: str) -> list[str]:
 
 @app.command()
 def simulate(
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = 8765,
-    seed: Annotated[int, typer.Option("--seed", help="Of the judges' coin.")] = 0,
-    qualities: Annotated[Path | None, typer.Option("--qualities", help="CSV with text and quality.")] = None,
-    bias: Annotated[float, typer.Option("--bias", help="Logit added to whichever text stands first.")] = 0.0,
-    sharpness: Annotated[float, typer.Option("--sharpness", help="Scales the difference of two qualities.")] = 1.0,
-    tie_rate: Annotated[float, typer.Option("--tie-rate", min=0.0, max=1.0, help="Share of ties where allowed.")] = 0.0,
-    latency: Annotated[float, typer.Option("--latency", min=0.0, help="Seconds a batch takes.")] = 0.0,
-    faults: Annotated[str, typer.Option("--faults", help="What goes wrong, e.g. create.lost=1,expire.share=0.1")] = "",
-    ledger: Annotated[Path | None, typer.Option("--ledger", help="Keep what was billed in this JSONL file.")] = None,
+    port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="0 takes a free one.")] = 8765,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the judges' coin.")] = 0,
+    qualities: Annotated[
+        Path | None, typer.Option("--qualities", metavar="FILE", help="CSV with text and quality.")
+    ] = None,
+    bias: Annotated[
+        float, typer.Option("--bias", metavar="X", help="Logit added to whichever text stands first.")
+    ] = 0.0,
+    sharpness: Annotated[
+        float, typer.Option("--sharpness", metavar="X", help="Scales the difference of two qualities.")
+    ] = 1.0,
+    tie_rate: Annotated[
+        float, typer.Option("--tie-rate", metavar="SHARE", min=0.0, max=1.0, help="Share of ties where allowed.")
+    ] = 0.0,
+    latency: Annotated[
+        float, typer.Option("--latency", metavar="SECONDS", min=0.0, help="How long a batch takes.")
+    ] = 0.0,
+    faults: Annotated[
+        str, typer.Option("--faults", metavar="LIST", help="What goes wrong, e.g. create.lost=1,expire.share=0.1")
+    ] = "",
+    ledger: Annotated[
+        Path | None, typer.Option("--ledger", metavar="FILE", help="Keep what was billed in this JSONL file.")
+    ] = None,
 ) -> None:
     """Serve the provider simulator on 127.0.0.1 until interrupted."""
     from pipeline.simulator import SimulatorSettings, environment, parse_faults, serve

@@ -85,7 +85,7 @@ def ranking_of(
 ) -> Ranking | Unrankable:
     """Return the ranking of the experiment's rows so far, and of those of the experiments beside it.
 
-    `length` lets the model hold a liking for length.
+    `length` lets the model hold a preference for length.
     """
     for each in (name, *beside):
         task = worker.runs(each)[0].config.task
@@ -108,7 +108,7 @@ def answers_of(
 ) -> Answers:
     """Return everything the experiment's rows say so far, and those of the experiments beside it.
 
-    `length` lets the model hold a liking for length.
+    `length` lets the model hold a preference for length.
     """
     samples = subjects(worker, name, *beside)
     tables = [_with_criteria(worker, each, table_of(worker, each), samples.criteria) for each in (name, *beside)]

@@ -140,7 +140,7 @@ def waiting_for_a_person(runs: Iterable[Run], now: datetime) -> list[Waiting]:
     found: list[Waiting] = []
     for run in runs:
         kept = providers.particulars(run.config.judge.provider).KEPT
-        for batch in run.state.batches.values():
+        for batch in run.state.batches.active.values():
             why = planning.attention(run.run_id, batch, now, kept=kept)
             if why is not None and why.needs_person:
                 found.append(Waiting(run_id=run.run_id, batch_id=batch.batch_id, phase=batch.phase, attention=why))

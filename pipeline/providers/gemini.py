@@ -4,7 +4,7 @@ Odd about it: the model stands in the address; a batch's state, output and count
 it; states come with two prefixes, zero counts are left out, whole numbers are strings. A batch that expires (48 h) has
 no results at all. Our key is the `displayName`, which might come back cut. A 429 tells its wait inside the body. The
 inline way is not used: its results have been seen without keys. A listing has no documented order: all of it is read.
-Limits: 2 GB a file; no number of requests is documented, so Vertex' 200,000 is ours; files are kept 48 h.
+Limits: 2 GB a file; no number of requests is documented, so Vertex's 200,000 is ours; files are kept 48 h.
 """
 
 import re

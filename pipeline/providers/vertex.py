@@ -307,7 +307,7 @@ def _folder(settings: Settings) -> Place:
     store = settings.store()
     if store.startswith("gs://"):
         return Place(bucket=Place.of(store, source="PAIRLOG_STORE").bucket, name="pairlog-vertex")
-    raise ConfigError(f"{_BUCKET} is not set; name the bucket for Vertex' input and output, like gs://bucket/prefix")
+    raise ConfigError(f"{_BUCKET} is not set; name the bucket for Vertex's input and output, like gs://bucket/prefix")
 
 
 def _model(judge: Judge) -> str:

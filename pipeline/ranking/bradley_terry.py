@@ -16,7 +16,7 @@ from pipeline.ranking.uncertainty import EXACT_LIMIT, Covariance, critical, sand
 from pipeline.ranking.values import Effect, RankingOptions
 
 MILD = 0.1  # a standard deviation of about three log-odds: felt only where the data say nothing
-_RUNAWAY = "together with a liking for a place or for length some scores tell winners without fail and have no limit"
+_RUNAWAY = "together with a preference for a position or for length, some scores predict every winner and have no limit"
 
 
 class Scored(msgspec.Struct, frozen=True, kw_only=True):

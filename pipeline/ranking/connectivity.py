@@ -94,7 +94,7 @@ def separation_warnings(found: Connectivity, names: Sequence[str]) -> list[str]:
     for which, verb, end in ((alone & ~beaten, "won", "upper"), (alone & ~beat, "lost", "lower")):
         who = sorted(members[part][0] for part in np.flatnonzero(which))
         if who:
-            said.append(f"{listed(who)} {verb} every comparison: the data set no {end} limit to the score")
+            said.append(f"{listed(who)} {verb} every comparison: the data put no {end} limit on the score")
     free = ~(alone & ~(beat & beaten))
     rest = found.above[free[found.above].all(axis=1)]
     return [*said, _gaps(rest, members)] if len(rest) else said
@@ -112,12 +112,12 @@ def _gaps(above: npt.NDArray[np.int32], members: Sequence[Sequence[str]]) -> str
     """Return the sentence about parts that never lost to others: the highest few by name, the rest by number."""
     parts, places = np.unique(above, return_inverse=True)
     if len(parts) > _MOST_PARTS:
-        return f"{len(parts)} sets of contestants never lost to those below them: the data set no limit to the gaps"
+        return f"{len(parts)} sets of contestants never lost to those below them: the data put no limit on the gaps"
     gaps = [(parts[one], parts[other]) for one, other in _next_below(places.reshape(above.shape), len(parts))]
     shown = [f"{listed(members[one])} never lost to {listed(members[other])}" for one, other in gaps[:_GAPS]]
     if len(gaps) > _GAPS:
         shown.append(counted(len(gaps) - _GAPS, "more such gap"))
-    return f"{'; '.join(shown)}: the data set no limit to the {'gap' if len(gaps) == 1 else 'gaps'}"
+    return f"{'; '.join(shown)}: the data put no limit on the {'gap' if len(gaps) == 1 else 'gaps'}"
 
 
 def _next_below(above: npt.NDArray[np.intp], parts: int) -> list[tuple[int, int]]:

@@ -14,7 +14,7 @@ _MOST_DENSE = 6_000
 
 
 def cycles(data: Comparisons, *, judge: str) -> Cycles:
-    """Return how many decided threes of contestants form a circle, by majorities over all comparisons of two."""
+    """Return how many decided triples of contestants form a circle, by majorities over all comparisons of two."""
     size = len(data.contestants)
     low, high = np.minimum(data.first, data.second), np.maximum(data.first, data.second)
     toward_first = data.halves - np.float32(1)
@@ -27,7 +27,7 @@ def cycles(data: Comparisons, *, judge: str) -> Cycles:
 
 
 def _counted(up: Graph, down: Graph, judge: str) -> Cycles:
-    """Return the threes of contestants who all met, and the circles among them."""
+    """Return the triples of contestants who all met, and the circles among them."""
     met = up + down
     return Cycles(judge=judge, triads=_closed(met, met), cycles=_closed(up, down) + _closed(down, up))
 

@@ -80,7 +80,7 @@ def _faults(found: JudgeFindings) -> Iterator[str]:
         place = "first" if bias.to_first > bias.to_second else "second"
         likely = f"p = {bias.p_value:.2g}" if bias.p_value >= 1e-4 else "p < 0.0001"
         yield (
-            f"favours the {place} place: whoever stood there won {max(bias.to_first, bias.to_second):,} of the "
+            f"favours the {place} position: the sample there won {max(bias.to_first, bias.to_second):,} of the "
             f"{bias.to_first + bias.to_second:,} pairs whose winner changed with the order ({likely})"
         )
     if found.consistency is not None and found.consistency.share < _STEADY:

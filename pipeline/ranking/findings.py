@@ -13,11 +13,11 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PositionBias(msgspec.Struct, frozen=True, kw_only=True):
-    """Which place a judge likes, from pairs judged in both orders.
+    """Which position a judge prefers, from pairs judged in both orders.
 
     Only pairs whose winner changed with the order tell: `to_first` of them went to whoever stood first, `to_second` to
     whoever stood second. `p_value` is the exact two-sided sign test. `bias` is half the log of their ratio: the
-    log-odds that the first place is worth, whatever the samples' quality, with an exact interval (None where it has
+    log-odds that standing first is worth, whatever the samples' quality, with an exact interval (None where it has
     no end).
     """
 
@@ -46,7 +46,7 @@ class JudgeFindings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def swayed(self) -> float | None:
-        """The net share of the pairs judged in both orders that the place alone decided; None without pairs."""
+        """The net share of the pairs judged in both orders that the position alone decided; None without pairs."""
         if self.position is None or self.consistency is None or not self.consistency.count:
             return None
         return abs(self.position.to_first - self.position.to_second) / self.consistency.count
@@ -92,7 +92,7 @@ class SelfPreference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cycles(msgspec.Struct, frozen=True, kw_only=True):
-    """How many threes of contestants beat one another in a circle; a judge who flips coins makes a quarter."""
+    """How many triples of contestants beat one another in a circle; a judge who flips coins makes a quarter."""
 
     judge: str
     triads: int
@@ -100,7 +100,7 @@ class Cycles(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rate(self) -> float | None:
-        """The share of circles among the decided threes."""
+        """The share of circles among the decided triples."""
         return self.cycles / self.triads if self.triads else None
 
 

@@ -1,6 +1,6 @@
 """Bradley-Terry by Newton's method on summed-up cells.
 
-A comparison's log-odds are the difference of two scores plus covariates (a judge's liking for the first place, a
+A comparison's log-odds are the difference of two scores plus covariates (a judge's preference for the first position, a
 difference in length). Ties count half to each side, or follow Davidson (1970): their odds are `nu` times the geometric
 mean of the two sides' odds. Both likelihoods are concave, so the end does not depend on the start.
 """

@@ -25,7 +25,7 @@ _DULLEST = 0.01
 
 
 class JudgeSharpness(msgspec.Struct, frozen=True, kw_only=True):
-    """How strongly a judge follows the common scores (1 is the panel's average), and its liking for the first place."""
+    """How strongly a judge follows the common scores (1 is the panel's average), and what standing first is worth."""
 
     judge: str
     sharpness: float
@@ -33,7 +33,7 @@ class JudgeSharpness(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PanelStanding(msgspec.Struct, frozen=True, kw_only=True):
-    """One contestant's place and common score; no interval where parts of the study do not hang together."""
+    """One contestant's place and common score; no interval where no comparison links parts of the study."""
 
     contestant: str
     rank: int
@@ -57,7 +57,7 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """Scores, and each judge's sharpness and liking for the first place."""
+    """Scores, and each judge's sharpness and preference for the first position."""
 
     scores: Floats
     sharp: Floats

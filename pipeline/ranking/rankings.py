@@ -31,7 +31,7 @@ def rank(
 ) -> Ranking | Unrankable:
     """Return the ranking of the table's comparisons.
 
-    `lengths` by sample id adds a liking for length to the model; `everyone` names all who should be ranked, so that
+    `lengths` by sample id adds a preference for length to the model; `everyone` names all who should be ranked, so that
     whoever no comparison names is missed.
     """
     data = read(table, by=(options or RankingOptions()).by)

@@ -1,4 +1,4 @@
-"""One judge at a time: whether it keeps its word when the order is turned, and which place or length it likes."""
+"""One judge at a time: whether it keeps its verdict when the order is reversed, and which position it prefers."""
 
 from collections.abc import Mapping
 

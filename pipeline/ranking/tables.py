@@ -80,7 +80,7 @@ DIAGNOSTICS = _schema(
         ("low", pa.float64(), "lower end of its 95 % interval"),
         ("high", pa.float64(), "upper end of its 95 % interval"),
         ("p_value", pa.float64(), "of the test, where there is one"),
-        ("count", pa.int64(), "how many rows, pairs or threes it rests on"),
+        ("count", pa.int64(), "how many rows, pairs or triples it rests on"),
         *_BASIS,
     ],
     "diagnostics",

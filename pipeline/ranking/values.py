@@ -45,9 +45,9 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """One contestant's place.
 
     `score` is in log-odds around a mean of zero (Elo points for Elo, a share for win rates). `place_low` to
-    `place_high` are the places that the data leave open. Everyone below a `tier`
-    (they count from 1) is proven weaker than its best.
-    `bounded` is false where the data set no limit to the score: it only won or only lost, alone or with others.
+    `place_high` are the places that the data leave open. Tiers count from 1: everyone below a `tier` is proven weaker
+    than its best. `bounded` is false where the data put no limit on the score: it only won or only lost, alone or
+    with others.
     """
 
     contestant: str
@@ -69,7 +69,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
-    """A fitted number besides the scores (a judge's liking for the first place, for length, for ties), in log-odds."""
+    """A fitted number besides the scores, in log-odds: a judge's preference for the first position, length, ties."""
 
     name: str
     value: float

@@ -1,6 +1,6 @@
 """A provider that never existed: a real HTTP server that speaks the providers' wires and knows the true ranking.
 
-It is an independent oracle: it shares no code with the clients it is there to test, and its ledger says what was
+It is an independent oracle: it shares no code of the wires with the clients it tests, and its ledger says what was
 billed. `faults` lists what can be made to go wrong, `settings` what can be set; a new provider is
 one module in `wires`.
 """

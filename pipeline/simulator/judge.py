@@ -1,7 +1,8 @@
 """The model behind every wire: judges texts by their hidden qualities and writes some of its own, always the same way.
 
-What it says depends on the seed, the model's name and the prompt alone. How it is asked and how its reply is
-wrapped is a matter of the wire modules.
+What it says depends on the seed, the model's name, its reasoning effort and the prompt alone: every attempt at a
+request, live or in a batch, gets the same answer. So does a repeat, as from a model at temperature 0. How the judge is
+asked and how its reply is wrapped is up to the wire modules.
 """
 
 import hashlib
@@ -118,7 +119,7 @@ class Judge:
         return written(prose(draw), self.skill(ask.model) + noise)
 
     def _draw(self, ask: Ask) -> int:
-        made = hashlib.blake2b(f"{self._settings.seed}\0{ask.model}\0".encode(), digest_size=16)
+        made = hashlib.blake2b(f"{self._settings.seed}\0{ask.model}\0{ask.effort}\0".encode(), digest_size=16)
         made.update(_utf8(ask.prompt))
         return int.from_bytes(made.digest())
 

@@ -1,6 +1,8 @@
 """What a person sees at a terminal of 80 columns."""
 
 import json
+import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -52,6 +54,22 @@ def test_every_command_knows_both_names_of_help(pairlog: Pairlog, command: list[
     short, long = pairlog(*command, "-h"), pairlog(*command, "--help")
     assert (short.code, short.out) == (long.code, long.out)
     assert short.code == 0
+
+
+EVERY = [*(set(IN_ORDER_OF_USE) - {"store", "import"}), "store copy", "store usage", "import speceval"]
+
+
+@pytest.mark.parametrize("command", sorted(EVERY))
+def test_help_names_no_type_of_python(pairlog: Pairlog, command: str) -> None:
+    shown = pairlog(*command.split(), "-h").out
+    assert re.findall(r"<[\w\[\] ]+>|[{}]", shown) == []
+
+
+def test_shells_can_complete_commands_and_values() -> None:
+    asked = {"_PAIRLOG_COMPLETE": "complete_bash", "COMP_WORDS": "pairlog rank --method ", "COMP_CWORD": "3"}
+    program = [sys.executable, "-c", "import sys, pipeline.cli; sys.argv[0] = 'pairlog'; pipeline.cli.main()"]
+    called = subprocess.run(program, capture_output=True, text=True, check=True, env={**os.environ, **asked})
+    assert called.stdout.split() == ["bradley-terry", "elo", "win-rate"]
 
 
 def test_the_version_is_told(pairlog: Pairlog) -> None:

@@ -16,6 +16,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup
 from pipeline.cli import run
 from pipeline.cli.app import app
 from pipeline.domain import Checks, Tags
+from pipeline.events import Commit
 from pipeline.experiment import read_experiment
 from pipeline.experiment.spec import BatchSpec, ExperimentFile, JudgeSpec, OwnCriterion, PairsSpec
 from pipeline.ids import ExperimentName
@@ -162,6 +163,12 @@ def test_the_documents_of_json_have_the_shape_that_the_reference_shows(
         assert run([*call, "--json"]) == 0
         found.append(shape({**json.loads(capsys.readouterr().out), "warnings": []}))
     assert found == [shape({**json.loads(text), "warnings": []}) for text in blocks(COMMANDS, "json")]
+
+
+def test_a_commit_has_the_fields_that_the_reference_says() -> None:
+    said = re.search(r"A commit has (.*?);", COMMANDS.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert said is not None
+    assert re.findall(r"`(\w+)`", said[1]) == [field.name for field in msgspec.structs.fields(Commit)]
 
 
 SCHEMAS: dict[str, pa.Schema] = {

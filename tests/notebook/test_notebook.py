@@ -5,7 +5,10 @@ import html
 import inspect
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
@@ -13,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+import pipeline
 from pipeline.cli import answering
 from pipeline.errors import ConfigError, UnrankableError
 from pipeline.notebook import Options, Study, StudyRanking, open_study, studies
@@ -263,3 +267,21 @@ def test_unknown_names_are_refused_with_a_remedy(essays: Study, tmp_path: Path) 
             asked()
         assert str(raised.value) == words
     assert not (tmp_path / "nix").exists()
+
+
+def test_the_package_itself_has_what_one_begins_with_and_loads_it_only_when_asked() -> None:
+    told = """if True:
+        import sys, pipeline
+        heavy = {"pyarrow", "pandas", "pipeline.notebook"} & set(sys.modules)
+        print(pipeline.__version__, sorted(heavy), dir(pipeline))
+        from pipeline import open_study, studies
+        import pipeline.notebook
+        print(open_study is pipeline.notebook.open_study, studies is pipeline.notebook.studies)
+    """
+    called = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    first, second = called.stdout.splitlines()
+    assert first.startswith(f"{version('pairlog')} [] [")
+    assert set(pipeline.__all__) <= set(dir(pipeline))
+    assert second == "True True"
+    with pytest.raises(AttributeError, match="module 'pipeline' has no attribute 'opened'"):
+        _ = pipeline.opened

@@ -34,7 +34,7 @@ def a_study(
     repeats: int = 1,
     names: Sequence[str] | None = None,
 ) -> pa.Table:
-    """All pairs in both orders by judges (model name → liking for the first place); c00 is truly best."""
+    """All pairs in both orders by judges (model name → preference for the first position); c00 is truly best."""
     judges = judges if judges is not None else {"gpt-6-luna": 0.0}
     draw = np.random.default_rng(seed)
     quality = true_scores(contestants)

@@ -36,7 +36,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
 PLENTY = {
     "both orders, three times": Kind(contestants=10, repeats=3),
-    "a strong liking for the second place": Kind(contestants=10, repeats=3, biases=(-1.5,)),
+    "a strong preference for the second position": Kind(contestants=10, repeats=3, biases=(-1.5,)),
     "one order, five times": Kind(contestants=10, repeats=5, both_orders=False),
     "few contestants": Kind(contestants=4, repeats=10),
     "many contestants": Kind(contestants=40, pairs=400),

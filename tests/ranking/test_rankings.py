@@ -56,7 +56,7 @@ def test_someone_who_only_won_is_ranked_with_a_warning_and_finite_numbers():
     table = a_table([*BEATEN, ("w", "a", "first"), ("b", "w", "second"), ("w", "c", "first")])
     result = ranked(table, RankingOptions(cluster="row"))
     assert result.warnings == (
-        "w won every comparison: the data set no upper limit to the score",
+        "w won every comparison: the data put no upper limit on the score",
         "a regularisation of 0.1 keeps such scores finite: how far out they lie is its doing, not the data's",
     )
     best = result.standings[0]
@@ -89,7 +89,7 @@ def test_someone_who_only_won_is_refused_where_regularisation_is_forbidden():
     result = rank(a_table([*BEATEN, ("w", "a", "first")]), RankingOptions(regularisation=0.0))
     assert isinstance(result, Unrankable)
     assert result.reason == (
-        "w won every comparison: the data set no upper limit to the score: "
+        "w won every comparison: the data put no upper limit on the score: "
         "allow a regularisation above 0 or add comparisons"
     )
 
@@ -100,7 +100,7 @@ def test_two_halves_of_which_one_was_never_beaten_are_named():
         [("x", "y", "first"), ("y", "x", "first"), ("y", "z", "tie")],
     )
     result = ranked(a_table([*strong, *weak, ("a", "x", "first"), ("b", "y", "first")]))
-    assert result.warnings[0] == "a, b never lost to x, y, z: the data set no limit to the gap"
+    assert result.warnings[0] == "a, b never lost to x, y, z: the data put no limit on the gap"
     assert {one.contestant for one in result.standings if not one.bounded} == {"a", "b"}
 
 
@@ -147,15 +147,15 @@ UNDER_A_WINNER = [
         (
             UNDER_A_WINNER,
             [
-                "w won every comparison: the data set no upper limit to the score",
-                "a, b never lost to x, y: the data set no limit to the gap",
+                "w won every comparison: the data put no upper limit on the score",
+                "a, b never lost to x, y: the data put no limit on the gap",
             ],
         ),
         (
             CHAIN,
             [
-                "a won every comparison: the data set no upper limit to the score",
-                "c lost every comparison: the data set no lower limit to the score",
+                "a won every comparison: the data put no upper limit on the score",
+                "c lost every comparison: the data put no lower limit on the score",
             ],
         ),
         (
@@ -167,16 +167,16 @@ UNDER_A_WINNER = [
                 ("d", "e", "first"),
                 ("a", "e", "first"),
             ],
-            ["a, b never lost to c, d; c, d never lost to e, f: the data set no limit to the gaps"],
+            ["a, b never lost to c, d; c, d never lost to e, f: the data put no limit on the gaps"],
         ),
         (
             [(f"c{one}", f"c{other}", "first") for one in range(8) for other in range(one + 1, 8)],
             [
-                "c0 won every comparison: the data set no upper limit to the score",
-                "c7 lost every comparison: the data set no lower limit to the score",
+                "c0 won every comparison: the data put no upper limit on the score",
+                "c7 lost every comparison: the data put no lower limit on the score",
                 (
                     "c1 never lost to c2; c2 never lost to c3; c3 never lost to c4; 2 more such gaps: "
-                    "the data set no limit to the gaps"
+                    "the data put no limit on the gaps"
                 ),
             ],
         ),
@@ -192,7 +192,7 @@ def test_every_gap_that_the_data_leave_open_is_said(rows, said):
 def test_very_many_gaps_are_counted():
     rows = [(f"c{at:03d}", f"c{at + 1:03d}", "first") for at in range(399)]
     assert (
-        "398 sets of contestants never lost to those below them: the data set no limit to the gaps"
+        "398 sets of contestants never lost to those below them: the data put no limit on the gaps"
         in ranked(a_table(rows)).warnings
     )
 
@@ -200,7 +200,7 @@ def test_very_many_gaps_are_counted():
 ONE_ORDER = [("a", "b", "first"), ("b", "c", "first"), ("c", "a", "first"), ("a", "d", "first"), ("d", "c", "first")]
 
 
-def test_a_liking_for_a_place_that_explains_everything_is_kept_finite_and_said():
+def test_a_preference_for_a_position_that_explains_everything_is_kept_finite_and_said():
     result = ranked(a_table(ONE_ORDER), RankingOptions(position=True))
     assert result.regularisation == 0.1
     assert any("have no limit" in sentence for sentence in result.warnings)
@@ -208,7 +208,7 @@ def test_a_liking_for_a_place_that_explains_everything_is_kept_finite_and_said()
     assert all(abs(value) < 50 for value in [*values, result.effects[0].value])
 
 
-def test_a_liking_for_a_place_that_explains_everything_is_refused_where_regularisation_is_forbidden():
+def test_a_preference_for_a_position_that_explains_everything_is_refused_where_regularisation_is_forbidden():
     result = rank(a_table(ONE_ORDER), RankingOptions(position=True, regularisation=0.0))
     assert isinstance(result, Unrankable)
     assert result.reason.endswith("have no limit: allow a regularisation above 0 or add comparisons")

@@ -210,7 +210,7 @@ def test_length_is_left_out_where_contestants_are_the_samples():
     assert [s.score for s in with_length.standings] == pytest.approx([s.score for s in without.standings])
 
 
-def test_a_liking_for_length_is_found_where_contestants_have_several_samples():
+def test_a_preference_for_length_is_found_where_contestants_have_several_samples():
     draw = np.random.default_rng(0)
     rows, contestants, lengths = [], [], {}
     for number in range(4_000):

@@ -133,7 +133,7 @@ def test_the_headline_says_who_is_best_and_how_sure_that_is():
     assert "<h1>c00 is best: every other contestant is proven weaker.</h1>" in sure
     assert "<h1>c00 comes first, but c01, c02 and c03 cannot be told apart from it.</h1>" in a_page(a_study(4, seed=2))
     shared = a_page(a_study(4, seed=1))
-    assert "<h1>c00 and c01 share the first place: c02 and c03 cannot be told apart from them.</h1>" in shared
+    assert "<h1>c00 and c01 share first place: c02 and c03 cannot be told apart from them.</h1>" in shared
 
 
 def test_the_headline_of_an_unfinished_study_says_so():
@@ -148,7 +148,7 @@ def test_the_headline_of_an_unfinished_study_says_so():
 
 def test_the_page_says_whether_the_judges_can_be_trusted():
     page = a_page(a_study(12, judges={"one": 1.5, "two": 1.5}, seed=1))
-    assert "All of them favour the first place." in page
+    assert "All of them favour the first position." in page
     one_way = a_table([("a", "b", "first"), ("b", "c", "first"), ("c", "a", "first")])
     assert "No pair was judged in both orders" in a_page(one_way)
 
@@ -171,16 +171,16 @@ def by_template(*leanings: tuple[str, str, str | None]) -> pa.Table:
     [
         (
             [("m", "t1", "first"), ("m", "t2", "second")],
-            "It favours the first place with template t1 and the second place with template t2.",
+            "It favours the first position with template t1 and the second position with template t2.",
         ),
-        ([("m", "t1", "first"), ("m", "t2", None)], "It favours the first place with template t1."),
-        ([("m", "t1", "first"), ("m", "t2", "first")], "It favours the first place."),
+        ([("m", "t1", "first"), ("m", "t2", None)], "It favours the first position with template t1."),
+        ([("m", "t1", "first"), ("m", "t2", "first")], "It favours the first position."),
         (
             [("m", "t1", "first"), ("m", "t2", "second"), ("n", "t1", "second"), ("n", "t2", "second")],
-            "m with template t1 favours the first place. m with template t2 and n favour the second place.",
+            "m with template t1 favours the first position. m with template t2 and n favour the second position.",
         ),
-        ([("m", "t1", "second"), ("n", "t1", None)], "m favours the second place."),
-        ([("m", "t1", None)], "No liking for a place is seen."),
+        ([("m", "t1", "second"), ("n", "t1", None)], "m favours the second position."),
+        ([("m", "t1", None)], "No preference for a position is seen."),
     ],
 )
 def test_the_opening_says_by_template_which_place_a_judge_favours(leanings, said):

@@ -38,14 +38,26 @@ def test_the_same_prompt_always_gets_the_same_reply(first: str, second: str, see
     assert a_judge(seed=seed).reply(ask) == a_judge(seed=seed).reply(ask)
 
 
-def test_seed_model_and_prompt_each_change_the_draw() -> None:
-    asks = [an_ask(a_prompt(f"text {number}", "same")) for number in range(60)]
-    even = {"sharpness": 0.0}
-    by_seed = [[a_judge(seed=seed, **even).reply(ask).outcome for ask in asks] for seed in (1, 2)]
-    other = [a_judge(seed=1, **even).reply(Ask(model="other", prompt=ask.prompt)).outcome for ask in asks]
-    assert by_seed[0] != by_seed[1]
-    assert by_seed[0] != other
-    assert set(by_seed[0]) == {"first", "second"}
+def test_seed_model_effort_and_prompt_each_change_the_draw() -> None:
+    prompts = [a_prompt(f"text {number}", "same") for number in range(60)]
+    once = _outcomes(prompts)
+    assert set(once) == {"first", "second"}
+    assert once == _outcomes(prompts)
+    others = (
+        _outcomes(prompts, seed=2),
+        _outcomes(prompts, model="other"),
+        _outcomes(prompts, effort="low"),
+        _outcomes([f"{prompt} " for prompt in prompts]),
+    )
+    assert all(once != other for other in others)
+
+
+def _outcomes(
+    prompts: list[str], *, seed: int = 1, model: str = "gpt-6-luna", effort: str = "none"
+) -> list[str | None]:
+    judge = a_judge(seed=seed, sharpness=0.0)
+    asks = (Ask(model=model, prompt=prompt, effort=effort) for prompt in prompts)
+    return [judge.reply(ask).outcome for ask in asks]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pipeline.ranking.report.markup import Html, Section, anchor, element, section
 from pipeline.ranking.report.style import CSS
 
+_UNFOLDED = 6
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
@@ -36,9 +37,14 @@ def provisional(ended: int, planned: int) -> Html:
 
 
 def notices(title: str, sentences: Sequence[str]) -> Html:
-    """Return what a reader must know before believing the page."""
-    listed = element("ul", *(element("li", f"{sentence}.") for sentence in sentences))
-    return element("div", element("b", title), listed, class_="warn")
+    """Return what a reader must know before believing the page; of many sentences, the later ones are folded away."""
+    items = [element("li", f"{sentence}.") for sentence in sentences]
+    shown = len(items) if len(items) <= _UNFOLDED + 1 else _UNFOLDED
+    parts = [element("h2", title), element("ul", *items[:shown])]
+    if items[shown:]:
+        folded = element("summary", f"{len(items) - shown} more"), element("ul", *items[shown:])
+        parts.append(element("details", *folded))
+    return element("section", *parts, class_="warn")
 
 
 def contents(sections: Sequence[Section]) -> Html:

@@ -24,7 +24,7 @@ def residuals_section(found: Diagnostics) -> Section:
     worst = part(
         "What the scores explain worst",
         table(head, rows, caption="Pairs of contestants that the scores explain worst"),
-        note="Shares are those of the first named; the deviation is in standard errors: a few beyond 2 are usual.",
+        note="Shares are those of the first named. The deviation is in standard errors; a few beyond 2 are usual.",
     )
     note = (
         "If one scale explains the results, the stronger side wins as often as expected: dots lie on the dashed line."

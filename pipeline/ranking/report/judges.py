@@ -20,6 +20,7 @@ from pipeline.ranking.report.plots import Scale, ends, interval, scale_for, shad
 
 _WIDEST_BIAS = 3.0
 _DOUBT = 0.05
+_TWO = 2
 _PLACES = ("first", "second")
 _ALPHA = "α\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"
 _DEGREES = (
@@ -37,7 +38,7 @@ def trust(found: Diagnostics) -> str:
     if not found.judges:
         return ""
     if not known:
-        return "No pair was judged in both orders, so nothing is known about the judges’ liking for a place."
+        return "No pair was judged in both orders, so nothing is known about the judges’ preference for a position."
     said = [_steady(known), *_leaning(known)]
     every = found.alpha
     if every is not None and every.alpha is not None:
@@ -54,29 +55,29 @@ def _steady(judges: Sequence[JudgeFindings]) -> str:
 
 
 def _leaning(judges: Sequence[JudgeFindings]) -> list[str]:
-    """Return who likes a place so much that chance does not explain it, by template where templates differ."""
+    """Return who prefers a position more than chance explains, by template where templates differ."""
     liked = [(judge, _liked_place(judge)) for judge in judges]
     names = {judge.judge for judge in judges}
     places = {place for _, place in liked}
     if places == {""}:
-        return ["No liking for a place is seen."]
+        return ["No preference for a position is seen."]
     if len(places) == 1:
         (place,) = places
-        return [f"It favours the {place} place." if len(names) == 1 else f"All of them favour the {place} place."]
+        return [f"It favours the {place} position." if len(names) == 1 else f"All of them favour the {place} position."]
     if len(names) == 1:
         by_place = [(place, [judge.template for judge, own in liked if own == place]) for place in _PLACES]
-        with_ = [f"the {place} place with template {named(templates)}" for place, templates in by_place if templates]
+        with_ = [f"the {place} position with template {named(templates)}" for place, templates in by_place if templates]
         return [f"It favours {' and '.join(with_)}."]
     said = []
     for place in _PLACES:
         who = sorted({_leaner(judge, liked) for judge, own in liked if own == place})
         if who:
-            said.append(f"{named(who)} {'favours' if len(who) == 1 else 'favour'} the {place} place.")
+            said.append(f"{named(who)} {'favours' if len(who) == 1 else 'favour'} the {place} position.")
     return said
 
 
 def _liked_place(judge: JudgeFindings) -> str:
-    """Return the place the judge likes with this template; empty where chance explains what was seen."""
+    """Return the position the judge prefers with this template; empty where chance explains what was seen."""
     bias = judge.position
     if bias is None or bias.p_value >= _DOUBT:
         return ""
@@ -120,8 +121,9 @@ def agreement_section(found: Diagnostics) -> Section:
     children = [made]
     every = found.alpha
     if every is not None:
+        who = "Both" if every.judges == _TWO else f"All {every.judges}"
         said = (
-            f"All {every.judges} judges together: Krippendorff’s α = {number(every.alpha)} "
+            f"{who} judges together: Krippendorff’s α = {number(every.alpha)} "
             f"({number(every.low)} to {number(every.high)}), raw agreement {percent(every.raw)}, "
             f"{whole(every.pairs)} pairs."
         )
@@ -169,7 +171,7 @@ def _consistency(judges: Sequence[JudgeFindings]) -> list[Html]:
             )
         ]
     head = ["judge", ends(scale, title="same winner", share=True), "share", "pairs"]
-    return [part("Same winner when the order is turned", table(head, rows, caption="Reverse consistency"))]
+    return [part("Same winner when the order is reversed", table(head, rows, caption="Reverse consistency"))]
 
 
 def _position(judges: Sequence[JudgeFindings]) -> list[Html]:
@@ -191,11 +193,11 @@ def _position(judges: Sequence[JudgeFindings]) -> list[Html]:
         rows.append([name, plot, shown, whole(bias.to_first), whole(bias.to_second), chance])
     head = ["judge", ends(scale, title="second ← → first"), "size", "to first", "to second", "p"]
     note = (
-        "Only pairs whose winner changed with the order tell a liking for a place from quality; "
+        "Only pairs whose winner changed with the order tell a preference for a position from quality; "
         "p is the exact sign test on them."
     )
     made = table(head, rows, caption="Position bias", minor={3, 4})
-    return [part("Liking for the first or the second place", made, note=note)]
+    return [part("Preference for the first or the second position", made, note=note)]
 
 
 def _length(judges: Sequence[JudgeFindings]) -> list[Html]:
@@ -217,6 +219,7 @@ def _length(judges: Sequence[JudgeFindings]) -> list[Html]:
         ["judge", ends(scale, title="longer won", share=True), "share", "comparisons"],
         rows,
         caption="Length",
+        minor={3},
     )
     return [part("How often the longer sample wins", made, note=note)]
 
@@ -235,7 +238,7 @@ def _own(found: Diagnostics) -> list[Html]:
     head = ["judge", "maker", "own win", "as others judge", "difference", "comparisons"]
     note = "How often contestants of the judge’s own maker win, beside what other makers’ judges say of the same pairs."
     made = table(head, rows, caption="Self-preference")
-    return [part("Liking for one’s own", made, note=note)]
+    return [part("Preference for one’s own", made, note=note)]
 
 
 def _cycles(found: Diagnostics) -> list[Html]:
@@ -245,7 +248,7 @@ def _cycles(found: Diagnostics) -> list[Html]:
     if not rows:
         return []
     note = (
-        "Threes in which A beats B, B beats C and C beats A. Coin flips would make circles of a quarter of all threes."
+        "Triples in which A beats B, B beats C and C beats A. Coin flips would make a quarter of all triples circular."
     )
-    made = table(["judge", "rate", "circles", "decided threes"], rows, caption="Circles")
+    made = table(["judge", "rate", "circles", "decided triples"], rows, caption="Circles")
     return [part("Circles", made, note=note)]

@@ -4,6 +4,7 @@ import html
 from collections.abc import Container, Iterable, Sequence
 
 _VOID = frozenset({"meta", "wbr"})
+_NARROW = 4  # so many columns fit a phone
 
 
 class Html(str):
@@ -65,11 +66,10 @@ def table(
     """Return a table that scrolls sideways where the page is narrow; the first cell of a row is its heading.
 
     The caption is for readers who cannot see the heading above. A line is drawn above the rows numbered in `edges`;
-    columns numbered in `minor` are hidden on a phone.
+    columns numbered in `minor` are hidden on a phone. Only a table that may be wider than a phone is a stop for the
+    keyboard.
     """
-    titles = [
-        element("th", breakable(title), scope="col", **_minor(minor=at in minor)) for at, title in enumerate(head)
-    ]
+    titles = [_title(title, minor=at in minor) for at, title in enumerate(head)]
     lines = []
     for place, row in enumerate(rows):
         cells = [_cell(cell, minor=at in minor) for at, cell in enumerate(row) if at]
@@ -82,7 +82,9 @@ def table(
         element("tbody", *lines),
         class_=kind,
     )
-    return element("div", inner, class_="scroll", tabindex="0", role="region", aria_label=caption)
+    wide = kind != "words" and sum(at not in minor for at in range(len(head))) > _NARROW
+    reached = {"tabindex": "0", "role": "region", "aria_label": caption} if wide else {}
+    return element("div", inner, class_="scroll", **reached)
 
 
 def breakable(text: str) -> Html:
@@ -91,6 +93,12 @@ def breakable(text: str) -> Html:
         return text
     pieces = text.replace("--", "--\0").replace("/", "/\0").split("\0")
     return Html(element("wbr").join(html.escape(piece, quote=False) for piece in pieces))
+
+
+def _title(value: str, *, minor: bool) -> Html:
+    if isinstance(value, Html) and value.startswith("<th"):
+        return value
+    return element("th", breakable(value), scope="col", **_minor(minor=minor))
 
 
 def _cell(value: str, *, minor: bool) -> Html:
@@ -104,8 +112,11 @@ def _minor(*, minor: bool) -> dict[str, str]:
 
 
 def numbered(names: Sequence[str]) -> list[Html]:
-    """Return 1, 2, 3 … as column headings that show the name when pointed at."""
-    return [element("span", str(place), title=name) for place, name in enumerate(names, 1)]
+    """Return 1, 2, 3 … as column headings that show the name when pointed at, and say it when read aloud."""
+    return [
+        element("th", str(place), scope="col", title=name, aria_label=f"{place}. {name}")
+        for place, name in enumerate(names, 1)
+    ]
 
 
 def number(value: float | None, digits: int = 2) -> str:

@@ -29,15 +29,15 @@ _WORDS = {
     "Score": "Strength on a scale on which only differences count (Bradley–Terry log-odds); the mean is zero.",
     "Interval": (
         "The range in which the true value lies with the confidence stated, if judges go on judging as they did. Tried "
-        "on simulated studies it holds the truth in 94 to 96 of 100; with fewer than some fifteen comparisons a "
+        "on simulated studies it holds the truth in 94 to 96 of 100; with fewer than about fifteen comparisons per "
         "contestant it is wider than it need be."
     ),
     "Places": "The ranks that the data leave open, corrected for looking at all contestants at once.",
-    "Tier": "A run of contestants none of whom is proven weaker than the first of them.",
-    "Reverse consistency": "How often a judge names the same winner when the two samples change places.",
+    "Tier": "Consecutive contestants, none of them proven weaker than the first.",
+    "Reverse consistency": "How often a judge names the same winner when the two samples are swapped.",
     "Position bias": (
-        "A liking for whoever stands first (or second), seen in pairs whose winner changes with the order; on the "
-        "scale of the scores."
+        "A preference for whichever sample stands first (or second), seen in pairs whose winner changes with the "
+        "order; on the scale of the scores."
     ),
     "p": "How often chance alone would show at least this much. Below 0.05 it is worth a second look.",
     "κ and α": "Cohen’s and Krippendorff’s measures of agreement: 0 is what chance gives, 1 complete agreement.",
@@ -60,7 +60,7 @@ def report_html(
 ) -> str:
     """Return the page; `conservation` is by run, from the log, and is else counted from the comparisons.
 
-    `options` and `length` (whether the model held a liking for length) are what was asked for, ranking or not.
+    `options` and `length` (whether the model held a preference for length) are what was asked for, ranking or not.
     """
     asked = options or (result.options if isinstance(result, Ranking) else RankingOptions())
     counts = conservation or counts_of(comparisons)

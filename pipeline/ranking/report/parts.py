@@ -32,7 +32,7 @@ def parts_section(whole_ranking: Ranking, parts: Sequence[Part]) -> Section:
         "Each part is ranked alone. Kendall’s τ tells how far its order agrees with the order of the whole: 1 is the "
         "same order, 0 none, −1 the reverse."
     )
-    return section("Part by part", *children, note=note)
+    return section("Part by part", *children, note=f"{note}{_cut(whole_ranking)}")
 
 
 def panel_section(whole_ranking: Ranking, panel: Panel) -> Section:
@@ -51,16 +51,21 @@ def panel_section(whole_ranking: Ranking, panel: Panel) -> Section:
     children.insert(0, table(["rank", *ranks], rows, caption="Ranks by the panel", kind="matrix"))
     if not isinstance(panel.model, Unrankable):
         sharp = [[one.judge, number(one.sharpness), number(one.first_place)] for one in panel.model.judges]
-        made = table(["judge", "sharpness", "first place"], sharp, caption="How sharply each judge sees")
+        made = table(["judge", "sharpness", "first position"], sharp, caption="How sharply each judge sees")
         said = (
-            "How strongly each judge follows the common scores (1 is average), and what the first place is worth to it."
+            "How strongly each judge follows the common scores (1 is average), and what standing first is worth to it."
         )
         children.append(part("How sharply each judge sees", made, note=said))
     note = (
         "Pooled: every comparison counts once, as in the ranking above. Majority: every judge has one vote on a pair. "
         "Model: common scores in which a judge who follows them sharply counts for more."
     )
-    return section("The judges as one panel", *children, note=note)
+    return section("The judges as one panel", *children, note=f"{note}{_cut(whole_ranking)}")
+
+
+def _cut(whole_ranking: Ranking) -> str:
+    size = len(whole_ranking.standings)
+    return f" The first {_CONTESTANTS} of {whole(size)} contestants are shown." if size > _CONTESTANTS else ""
 
 
 def _ranks(whole_ranking: Ranking, parts: Sequence[Part]) -> Html:

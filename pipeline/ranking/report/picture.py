@@ -23,7 +23,7 @@ def ranking_svg(ranking: Ranking) -> str:
     rest = len(ranking.standings) - len(shown)
     title = f"Scores with {confidence}" + (f"; {rest} more below" if rest else "")
     if not all(each.bounded for each in shown):
-        title += "; grey: the data set no limit"
+        title += "; grey: the data put no limit on the gap"
     drawn = [element("rect", width=str(_WIDTH), height=str(height), fill="#ffffff"), _text(title, _LEFT, 20, _INK)]
     for place, each in enumerate(shown):
         middle = _TOP + _ROW * place + _ROW / 2

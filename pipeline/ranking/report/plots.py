@@ -6,8 +6,14 @@ import msgspec
 
 from pipeline.ranking.report.markup import Html, element, number, percent
 
-_BLUE, _ORANGE = (0, 114, 178), (213, 94, 0)  # Okabe and Ito: told apart by colour-blind readers
-_STRONG = 0.65  # from here on white letters are read better
+Colour = tuple[float, float, float]
+
+BLUE: Colour = (0, 114, 178)  # Okabe and Ito: colour-blind readers can tell it from the orange
+ORANGE: Colour = (213, 94, 0)
+DAY: Colour = (255, 255, 255)
+NIGHT: Colour = (21, 24, 27)
+BLACK: Colour = (0, 0, 0)
+WHITE: Colour = (255, 255, 255)
 
 
 class Scale(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,11 +57,42 @@ def ends(scale: Scale, *, title: str, share: bool = False) -> Html:
 
 def shaded(text: str, strength: float, *, title: str = "") -> Html:
     """Return a cell tinted from orange (-1) over none (0) to blue (1); the tint lies over paper and night alike."""
-    share = min(abs(strength), 1.0)
-    red, green, blue = _BLUE if strength >= 0 else _ORANGE
-    shade = {"class_": "strong"} if share > _STRONG else {}
+    share = round(min(abs(strength), 1.0), 2)
     hint = {"title": title} if title else {}
-    return element("td", text, style=f"background:rgba({red},{green},{blue},{share:.2f})", **shade, **hint)
+    if not share:
+        return element("td", text, **hint)
+    tint = BLUE if strength > 0 else ORANGE
+    red, green, blue = tint
+    style = f"background:rgba({red:.0f},{green:.0f},{blue:.0f},{share:.2f})"
+    return element("td", text, class_=" ".join(letters(tint, share)), style=style, **hint)
+
+
+def letters(tint: Colour, share: float) -> list[str]:
+    """Return a cell's classes: letters are black by day and white at night, unless the other is easier to read."""
+    by_day, at_night = (over(tint, share, paper) for paper in (DAY, NIGHT))
+    white_by_day = contrast(WHITE, by_day) > contrast(BLACK, by_day)
+    black_at_night = contrast(BLACK, at_night) > contrast(WHITE, at_night)
+    return ["tint", *(["pale-by-day"] if white_by_day else []), *(["dark-at-night"] if black_at_night else [])]
+
+
+def over(tint: Colour, share: float, paper: Colour) -> Colour:
+    """Return the colour one sees where the tint lies over the paper."""
+    red, green, blue = (share * top + (1 - share) * under for top, under in zip(tint, paper, strict=True))
+    return red, green, blue
+
+
+def contrast(one: Colour, other: Colour) -> float:
+    """Return how well one colour is read on the other, from 1 to 21, as WCAG 2 measures it."""
+    dark, light = sorted((_luminance(one), _luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(colour: Colour) -> float:
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+        for part in (channel / 255 for channel in colour)
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def scatter(points: Sequence[tuple[float, float, int]], *, label: str, across: str, up: str) -> Html:

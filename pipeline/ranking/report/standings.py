@@ -54,7 +54,7 @@ def verdict(result: Ranking | Unrankable, *, unfinished: bool) -> str:
             "every other contestant is proven weaker" if len(leaders) < len(result.standings) else "nobody is better"
         )
         also = f"{named(rest, most=3)} cannot be told apart from them" if rest else others
-        return f"{so_far}{first} share the first place: {also}."
+        return f"{so_far}{first} share first place: {also}."
     if not rest:
         return f"{so_far}{first} is best: every other contestant is proven weaker."
     return f"{so_far}{first} comes first, but {named(rest, most=3)} cannot be told apart from it."
@@ -69,8 +69,8 @@ def numbers(result: Ranking) -> Html:
     ]
     if result.reliability is not None and result.separation is not None:
         shown += [
-            (percent(result.reliability), "of the spread of the scores is real, the rest is chance (reliability)"),
-            (number(result.separation, 1), "times as wide as their error is that real spread (separation)"),
+            (percent(result.reliability), "of the spread of the scores is real; the rest is chance (reliability)"),
+            (number(result.separation, 1), "the real spread of the scores, divided by their error (separation)"),
         ]
     return facts(shown)
 
@@ -100,7 +100,10 @@ def standings(result: Ranking) -> Section:
         minor={5, 6, 7, 8},
     )
     if not all(one.bounded for one in shown):
-        said = "* only won or only lost, alone or with others: the data set no limit to this score."
+        said = (
+            "* belongs to a set of contestants that never won against, or never lost to, the others; "
+            "the data put no limit on the gap."
+        )
         more.append(element("p", said, class_="note"))
     return section("Ranking", made, *more, *_effects(result), note=note)
 

@@ -28,7 +28,9 @@ a:hover,a:focus{text-decoration:underline}
 .facts b{display:block;font-size:1.35rem;font-variant-numeric:tabular-nums}
 .facts span{display:block;color:var(--soft);font-size:.85rem;line-height:1.35}
 .warn{border-left:.3rem solid var(--orange);background:var(--glow);padding:.6rem 1rem;margin:1.25rem 0}
+.warn h2{font-size:1rem;margin:0;padding:0;border:0}
 .warn ul{margin:.25rem 0;padding-left:1.1rem}
+.warn summary{cursor:pointer;color:var(--blue)}
 .warn li{margin:.2rem 0;overflow-wrap:anywhere}
 .scroll{overflow-x:auto;margin:.75rem 0}
 .scroll:focus-visible{outline:2px solid var(--blue);outline-offset:2px}
@@ -53,11 +55,17 @@ table.matrix{width:auto;font-size:.8rem}
 table.matrix td{text-align:center;min-width:2.6rem;border:1px solid var(--paper)}
 table.matrix thead th:not(:first-child){text-align:center}
 table.matrix thead th{white-space:normal;max-width:9rem;overflow-wrap:anywhere;vertical-align:bottom}
-table.matrix th[scope=row]{max-width:16rem;position:sticky;left:0;background:var(--paper)}
+table.matrix th[scope=row]{max-width:16rem;position:sticky;left:0;background:var(--paper);border-color:var(--paper)}
+table.matrix tr.edge>*{border-top:2px solid var(--ink)}
 table.dense td{min-width:.85rem;width:.85rem;height:1.05rem;padding:0;line-height:1}
 table.dense thead th{padding:.1rem 0;font-size:.6rem;font-weight:400}
 table.dense th[scope=row]{padding:0 .4rem 0 0;font-size:.72rem;font-weight:400;line-height:1.15}
-.strong{color:#fff}
+td.tint{color:#000}
+td.tint.pale-by-day{color:#fff}
+@media screen and (prefers-color-scheme:dark){
+ td.tint{color:#fff}
+ td.tint.dark-at-night{color:#000}
+}
 dl{margin:.5rem 0;max-width:46rem}
 dt{font-weight:600;margin-top:.6rem}
 dd{margin:0;color:var(--soft)}
@@ -77,7 +85,7 @@ pre{white-space:pre-wrap;overflow-wrap:anywhere}
  .minor{display:none}
  th,td{padding:.25rem .3rem}
  th[scope=row]{min-width:6rem;max-width:9rem}
- table.matrix th[scope=row]{min-width:5.5rem;max-width:7rem;font-size:.75rem}
+ table.matrix th[scope=row]{min-width:6.5rem;max-width:7rem;font-size:.75rem}
  .ends span:nth-child(2){display:none}
  td.wide{min-width:5.5rem}
  .plot .dot{top:.45rem;width:.5rem;height:.5rem;margin-left:-.25rem}
@@ -94,7 +102,8 @@ pre{white-space:pre-wrap;overflow-wrap:anywhere}
  .facts{grid-template-columns:repeat(4,1fr)}
  h2,h3,.note{break-after:avoid}
  thead{display:table-header-group}
- tr,.warn,.facts li,svg,pre,dt{break-inside:avoid}
+ tr,.warn li,.facts li,svg,pre,dt{break-inside:avoid}
+ details::details-content{content-visibility:visible;height:auto}
  *{print-color-adjust:exact;-webkit-print-color-adjust:exact}
  table{font-size:8.5pt}
  th,td{padding:.15rem .3rem}

@@ -1,1 +1,1 @@
-"""What Gemini's and Vertex' wires share: Google's way of refusing, and the contents both generate."""
+"""What Gemini's and Vertex's wires share: Google's way of refusing, and the contents both generate."""

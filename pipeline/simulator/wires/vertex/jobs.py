@@ -1,4 +1,4 @@
-"""Vertex' batch prediction jobs: create, look up, list, cancel, delete."""
+"""Vertex's batch prediction jobs: create, look up, list, cancel, delete."""
 
 import re
 
