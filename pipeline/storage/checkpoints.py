@@ -65,6 +65,7 @@ class _State(msgspec.Struct, frozen=True, kw_only=True):
 
     run_id: RunId
     plan: RunPlanned | None
+    version: Digest | None
     turns: tuple[TurnPlanned, ...]
     active: dict[BatchId, BatchState]
     packs: tuple[_Packed, ...]
@@ -156,6 +157,7 @@ def _packed(state: RunState) -> _State:
     return _State(
         run_id=state.run_id,
         plan=state.plan,
+        version=state.version,
         turns=state.turns,
         active=dict(batches.active),
         packs=tuple(packs),
@@ -176,6 +178,7 @@ def _unpacked(state: _State) -> RunState:
     return RunState(
         run_id=state.run_id,
         plan=state.plan,
+        version=state.version,
         turns=state.turns,
         batches=Batches(state.active, packs=state.packs),
         commits=state.commits,

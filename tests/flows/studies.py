@@ -56,7 +56,8 @@ def check_against_ledger(worker: Worker, ledger: Ledger, name: str = "essays") -
     for row in table.select(["request_id", "status", "outcome"]).to_pylist():
         if row["status"] == "ok":
             assert billed[row["request_id"]].outcome == row["outcome"]
-    assert problems(worker) == []
+    found = problems(worker)
+    assert found == [], found
 
 
 def text_digest(text: str) -> str:
