@@ -4,17 +4,17 @@ A `Dialect` says what one of them does its own way. What stands here is OpenAI's
 our key in its `metadata`, a listing newest first, one file of answers and one of errors.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Generic, TypeVar
 
 import msgspec
 
-from pipeline.domain import REQUEST_ID, Frame, Judge, Message, Output
-from pipeline.errors import ConfigError, OutcomeUnknownError, UnavailableError
+from pipeline.domain import Output
+from pipeline.errors import OutcomeUnknownError, UnavailableError
 from pipeline.events import End, Fault, LineFault
 from pipeline.providers import RemoteBatch, Submission
-from pipeline.providers._chat import chat_body, responses_body
+from pipeline.providers._asking import CHAT, endpoint_path
 from pipeline.providers._failures import fault_in, keeping_answers, own_fault
 from pipeline.providers._faults import blames_provider
 from pipeline.providers._http import Body, Http, cut_short, decoded
@@ -22,8 +22,6 @@ from pipeline.settings import Secret
 
 B = TypeVar("B")
 
-CHAT = "/v1/chat/completions"
-_PATHS = {"chat": CHAT, "responses": "/v1/responses"}
 SKEW = timedelta(hours=26)  # our key is exact, so looking back far costs pages only; a clock may be a day ahead
 MOST_PAGES = 500
 _MOST_FAULTS = 1000
@@ -275,55 +273,6 @@ def moment(value: float | str | None) -> datetime | None:
     except (ValueError, OverflowError, OSError):
         return None
     return made if made.tzinfo else made.replace(tzinfo=UTC)
-
-
-def compatible_body(
-    judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message], limit: str = "max_tokens"
-) -> dict[str, object]:
-    """Return the body of a chat completion; `limit` is what the output limit is called."""
-    body = chat_body(judge, messages=messages, schema=schema)
-    if judge.max_output_tokens is not None:
-        body[limit] = body.pop("max_completion_tokens")
-    return body
-
-
-def line_frame(body: Mapping[str, object], *, url: str | None = CHAT) -> Frame:
-    """Return the frame of a request line; some providers know the address from the batch and want none."""
-    addressed = {} if url is None else {"method": "POST", "url": url}
-    return Frame.of({"custom_id": REQUEST_ID, **addressed, "body": body})
-
-
-def check_endpoint(judge: Judge) -> None:
-    """Raise ConfigError for an endpoint other than chat completions and responses, or settings that both refuse."""
-    if judge.endpoint not in {None, *_PATHS}:
-        raise ConfigError(f"endpoint {judge.endpoint!r} of {judge.model} is unknown; use chat or responses")
-    if judge.temperature is not None and judge.reasoning not in {"none", "default"}:
-        raise ConfigError(f"temperature is refused by {judge.model} with reasoning {judge.reasoning}; leave it out")
-
-
-def endpoint_path(judge: Judge) -> str:
-    """Return the path of the judge's endpoint."""
-    return _PATHS[judge.endpoint or "chat"]
-
-
-def endpoint_body(
-    judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message]
-) -> dict[str, object]:
-    """Return the body of a request at the judge's endpoint."""
-    build_body = responses_body if judge.endpoint == "responses" else chat_body
-    return build_body(judge, messages=messages, schema=schema)
-
-
-def check_effort(judge: Judge, known: Collection[str] | None) -> None:
-    """Raise ConfigError for a reasoning level that the model is known to refuse; of some models none are known."""
-    if known is not None and judge.reasoning not in {"default", *known}:
-        raise ConfigError(f"reasoning {judge.reasoning!r} is refused by {judge.model}; it takes {', '.join(known)}")
-
-
-def check_plain(judge: Judge) -> None:
-    """Raise ConfigError for an endpoint other than chat completions: these providers have no other."""
-    if judge.endpoint not in {None, "chat"}:
-        raise ConfigError(f"endpoint {judge.endpoint!r} of {judge.model} is unknown to {judge.provider}; use chat")
 
 
 def bearer(key: Secret) -> dict[str, str]:

@@ -18,15 +18,17 @@ from pipeline.clock import Clock
 from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode, Output
 from pipeline.errors import ConfigError, RejectedError, UnavailableError
 from pipeline.providers import Submission
+from pipeline.providers._asking import (
+    check_endpoint,
+    endpoint_body,
+    endpoint_path,
+    line_frame,
+)
 from pipeline.providers._chat import decode_block, decode_line
 from pipeline.providers._compatible import (
     Batch,
     Dialect,
     FilesAndBatches,
-    check_endpoint,
-    endpoint_body,
-    endpoint_path,
-    line_frame,
     newest,
     order_at_endpoint,
     remote_batch,

@@ -14,16 +14,18 @@ import httpx
 from pipeline.clock import Clock
 from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode, Output
 from pipeline.providers import LiveCall
+from pipeline.providers._asking import (
+    check_effort,
+    check_plain,
+    compatible_body,
+    line_frame,
+)
 from pipeline.providers._chat import decode_block, decode_line, decode_live_line
 from pipeline.providers._compatible import (
     Batch,
     Dialect,
     FilesAndBatches,
     bearer,
-    check_effort,
-    check_plain,
-    compatible_body,
-    line_frame,
     newest,
     order,
     remote_batch,

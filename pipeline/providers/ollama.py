@@ -16,8 +16,12 @@ from pipeline.clock import Clock
 from pipeline.domain import QUESTION, Frame, Judge, Message, Mode, Output, Tokens
 from pipeline.errors import ConfigError
 from pipeline.providers import LiveCall
+from pipeline.providers._asking import check_effort, check_plain
 from pipeline.providers._chat import said
-from pipeline.providers._compatible import bearer, check_effort, check_plain, moment
+from pipeline.providers._compatible import (
+    bearer,
+    moment,
+)
 from pipeline.providers._faults import blames_provider, errored
 from pipeline.providers._http import Http
 from pipeline.settings import Settings, checked_address

@@ -13,17 +13,19 @@ import httpx
 from pipeline.clock import Clock
 from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode, Output
 from pipeline.providers import LiveCall
+from pipeline.providers._asking import (
+    check_effort,
+    check_endpoint,
+    endpoint_body,
+    endpoint_path,
+    line_frame,
+)
 from pipeline.providers._chat import decode_block, decode_line, decode_live_line
 from pipeline.providers._compatible import (
     Batch,
     Dialect,
     FilesAndBatches,
     bearer,
-    check_effort,
-    check_endpoint,
-    endpoint_body,
-    endpoint_path,
-    line_frame,
     newest,
     order_at_endpoint,
     remote_batch,
