@@ -103,12 +103,13 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
     """A column whose values are summed up by contestant and criterion.
 
     `kind` says as what: the share of rows that say yes, the mean of a number, the length of a text, or how often each
-    word was chosen.
+    word was chosen. `title` stands above it in a report; unless it is given, the column's name tells.
     """
 
     column: str
     kind: Literal["share", "mean", "length", "choices"]
     by: tuple[str, ...] = ("contestant", "criterion")
+    title: str = ""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):

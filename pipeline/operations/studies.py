@@ -27,7 +27,7 @@ from pipeline.samples import Samples
 from pipeline.storage import keys
 from pipeline.storage.objects import put_once
 from pipeline.storage.sources import read_samples, read_text, shown
-from pipeline.tasks import Subject, Task, conversation, task_keys, task_named
+from pipeline.tasks import Talks, Task, task_keys, task_named
 from pipeline.tasks.rendering import Material
 from pipeline.tasks.templates import built_in, check_template
 from pipeline.tasks.traits import NO_CRITERION, criterion_named
@@ -153,7 +153,7 @@ def _configs(file: ExperimentFile, samples: Samples, pairs: Pairs, *, base: str,
             task_version=task.VERSION,
             samples=samples.digest(),
             pairs=pairs_digest(samples.digest(), pairs),
-            requests=_requests(file, samples, pairs, task.SUBJECT),
+            requests=_requests(file, samples, pairs, task),
             answers=lambda name: task.ANSWER if task.ANSWER in providers.particulars(name).ANSWERS else "tag",
         )
         for config in configs:
@@ -167,13 +167,12 @@ def _configs(file: ExperimentFile, samples: Samples, pairs: Pairs, *, base: str,
     )
 
 
-def _requests(file: ExperimentFile, samples: Samples, pairs: Pairs, subject: Subject) -> dict[Direction, int]:
+def _requests(file: ExperimentFile, samples: Samples, pairs: Pairs, task: Task) -> dict[Direction, int]:
     """Return how many requests a run has: one a pair, a sample, or a turn of a sample's conversation."""
-    if subject == "turn":
-        common = msgspec.convert(file.options, conversation.Options).turns
-        spoken = spoken_turns(common, samples)
+    if isinstance(task, Talks):
+        spoken = spoken_turns(task.turns(msgspec.convert(file.options, task.Options)), samples)
         return {"forward": len(samples) + sum(map(len, spoken))}
-    if subject != "pair":
+    if task.SUBJECT != "pair":
         return {"forward": len(samples)}
     share = file.reverse_share or 1.0
     reversed_ = len(pairing.reverse_subset(len(pairs), share=share, seed=file.pairs.seed))

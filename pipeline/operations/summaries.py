@@ -12,8 +12,7 @@ from pipeline.ranking.report.measures import measures_html
 from pipeline.samples.absent import with_absent
 from pipeline.storage import keys
 from pipeline.storage.objects import put_once
-from pipeline.tasks import grading
-from pipeline.tasks.options import options_of
+from pipeline.tasks import Scaled
 
 _WORDS = {"share": "share of", "mean": "mean of", "length": "characters of", "choices": "share of"}
 
@@ -32,18 +31,21 @@ def is_pairwise(worker: Worker, name: ExperimentName) -> bool:
 
 def measures_of(worker: Worker, name: ExperimentName) -> tuple[Measured, ...]:
     """Return what the experiment's rows say so far, by the measures of its task."""
-    rows = table_of(worker, name)
+    rows, bounds = table_of(worker, name), _bounds(worker, name)
     measures = task_of(worker, name).MEASURES
-    return tuple(
-        measured(rows, measure, bounds=_bounds(worker, name) if measure.kind == "mean" else None)
-        for measure in measures
-    )
+    return tuple(measured(rows, measure, bounds=bounds.get(measure.column)) for measure in measures)
 
 
-def _bounds(worker: Worker, name: ExperimentName) -> tuple[float, float]:
-    """Return the ends of the scale on which samples were graded."""
-    scales = [options_of(run.config, grading.Options).scale for run in worker.runs(name)]
-    return float(min(scale.low for scale in scales)), float(max(scale.high for scale in scales))
+def _bounds(worker: Worker, name: ExperimentName) -> dict[str, tuple[float, float]]:
+    """Return the ends of the scales on which samples were judged, by column: the widest of all runs."""
+    task = task_of(worker, name)
+    if not isinstance(task, Scaled):
+        return {}
+    found: dict[str, list[float]] = {}
+    for run in worker.runs(name):
+        for column, ends in task.bounds(run.config).items():
+            found.setdefault(column, []).extend(ends)
+    return {column: (min(ends), max(ends)) for column, ends in found.items()}
 
 
 def summary(worker: Worker, name: ExperimentName) -> Summary:

@@ -4,17 +4,17 @@ A `Dialect` says what one of them does its own way. What stands here is OpenAI's
 our key in its `metadata`, a listing newest first, one file of answers and one of errors.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Generic, TypeVar
 
 import msgspec
 
-from pipeline.domain import REQUEST_ID, Frame, Judge, Message, Output
-from pipeline.errors import ConfigError, OutcomeUnknownError, UnavailableError
+from pipeline.domain import Output
+from pipeline.errors import OutcomeUnknownError, UnavailableError
 from pipeline.events import End, Fault, LineFault
 from pipeline.providers import RemoteBatch, Submission
-from pipeline.providers._chat import chat_body
+from pipeline.providers._asking import CHAT, endpoint_path
 from pipeline.providers._failures import fault_in, keeping_answers, own_fault
 from pipeline.providers._faults import blames_provider
 from pipeline.providers._http import Body, Http, cut_short, decoded
@@ -22,7 +22,6 @@ from pipeline.settings import Secret
 
 B = TypeVar("B")
 
-CHAT = "/v1/chat/completions"
 SKEW = timedelta(hours=26)  # our key is exact, so looking back far costs pages only; a clock may be a day ahead
 MOST_PAGES = 500
 _MOST_FAULTS = 1000
@@ -207,6 +206,11 @@ def order(submission: Submission, file_id: str | None, *, endpoint: str = CHAT) 
     }
 
 
+def order_at_endpoint(submission: Submission, file_id: str | None) -> Mapping[str, object]:
+    """Return the body of a create call at the endpoint of the submission's judge."""
+    return order(submission, file_id, endpoint=endpoint_path(submission.judge))
+
+
 _TOLD = frozenset({"completed", "expired", "cancelled"})  # ends whose counts say how many lines there are
 
 
@@ -269,28 +273,6 @@ def moment(value: float | str | None) -> datetime | None:
     except (ValueError, OverflowError, OSError):
         return None
     return made if made.tzinfo else made.replace(tzinfo=UTC)
-
-
-def compatible_body(
-    judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message], limit: str = "max_tokens"
-) -> dict[str, object]:
-    """Return the body of a chat completion; `limit` is what the output limit is called."""
-    body = chat_body(judge, messages=messages, schema=schema)
-    if judge.max_output_tokens is not None:
-        body[limit] = body.pop("max_completion_tokens")
-    return body
-
-
-def line_frame(body: Mapping[str, object], *, url: str | None = CHAT) -> Frame:
-    """Return the frame of a request line; some providers know the address from the batch and want none."""
-    addressed = {} if url is None else {"method": "POST", "url": url}
-    return Frame.of({"custom_id": REQUEST_ID, **addressed, "body": body})
-
-
-def check_plain(judge: Judge) -> None:
-    """Raise ConfigError for an endpoint other than chat completions: these providers have no other."""
-    if judge.endpoint not in {None, "chat"}:
-        raise ConfigError(f"endpoint {judge.endpoint!r} of {judge.model} is unknown to {judge.provider}; use chat")
 
 
 def bearer(key: Secret) -> dict[str, str]:

@@ -20,6 +20,7 @@ from pipeline.domain import QUESTION, REQUEST_ID, Frame, Judge, Limits, Message,
 from pipeline.errors import OutcomeUnknownError
 from pipeline.events import End
 from pipeline.providers import LiveCall, RemoteBatch, Submission
+from pipeline.providers._asking import check_plain
 from pipeline.providers._claude import (
     OLD_VERSION,
     Problem,
@@ -29,7 +30,6 @@ from pipeline.providers._claude import (
     failed,
     message_body,
 )
-from pipeline.providers._compatible import check_plain
 from pipeline.providers._faults import errored
 from pipeline.providers._http import Body, Http, cut_short, decoded, fingerprint
 from pipeline.settings import Secret, Settings

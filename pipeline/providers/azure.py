@@ -18,15 +18,19 @@ from pipeline.clock import Clock
 from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode, Output
 from pipeline.errors import ConfigError, RejectedError, UnavailableError
 from pipeline.providers import Submission
-from pipeline.providers._chat import chat_body, decode_block, decode_line, responses_body
+from pipeline.providers._asking import (
+    check_endpoint,
+    endpoint_body,
+    endpoint_path,
+    line_frame,
+)
+from pipeline.providers._chat import decode_block, decode_line
 from pipeline.providers._compatible import (
-    CHAT,
     Batch,
     Dialect,
     FilesAndBatches,
-    line_frame,
     newest,
-    order,
+    order_at_endpoint,
     remote_batch,
     upload_form,
 )
@@ -40,7 +44,6 @@ KEPT = timedelta(days=14)  # the least that a resource can be set to
 
 _ENDPOINT = "AZURE_OPENAI_ENDPOINT"
 _PATH = "/openai/v1"
-_PATHS = {"chat": CHAT, "responses": "/v1/responses"}
 _LOOKS = 60
 _SECONDS_BETWEEN_LOOKS = 5.0
 
@@ -51,16 +54,12 @@ class _File(msgspec.Struct):
 
 def check_judge(judge: Judge) -> None:
     """Raise ConfigError if Azure is known to refuse this judge."""
-    if judge.endpoint not in {None, *_PATHS}:
-        raise ConfigError(f"endpoint {judge.endpoint!r} of {judge.model} is unknown; use chat or responses")
-    if judge.temperature is not None and judge.reasoning not in {"none", "default"}:
-        raise ConfigError(f"temperature is refused by {judge.model} with reasoning {judge.reasoning}; leave it out")
+    check_endpoint(judge)
 
 
 def frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:
     """Return the request line with gaps for id and messages."""
-    build_body = responses_body if judge.endpoint == "responses" else chat_body
-    return line_frame(build_body(judge, messages=messages, schema=schema), url=_path(judge))
+    return line_frame(endpoint_body(judge, schema=schema, messages=messages), url=endpoint_path(judge))
 
 
 def decode(line: bytes) -> Output:
@@ -83,19 +82,11 @@ def build(settings: Settings, clock: Clock, *, transport: httpx.BaseTransport | 
     dialect: Dialect[Batch] = Dialect(
         kind=Batch,
         remote=remote_batch,
-        order=_order,
+        order=order_at_endpoint,
         listed=newest,
         upload=functools.partial(_upload_processed, clock),
     )
     return FilesAndBatches(http, dialect, account=fingerprint(key))
-
-
-def _path(judge: Judge) -> str:
-    return _PATHS[judge.endpoint or "chat"]
-
-
-def _order(submission: Submission, file_id: str | None) -> Mapping[str, object]:
-    return order(submission, file_id, endpoint=_path(submission.judge))
 
 
 def _upload_processed(clock: Clock, http: Http, submission: Submission) -> str:

@@ -23,9 +23,12 @@ from pipeline.domain import QUESTION, REQUEST_ID, Answer, Frame, Judge, Limits, 
 from pipeline.errors import ConfigError, OutcomeUnknownError, RejectedError, UnavailableError
 from pipeline.events import End, LineFault
 from pipeline.providers import RemoteBatch, Submission
+from pipeline.providers._asking import check_plain
 from pipeline.providers._aws import Clients, clients, translated
 from pipeline.providers._bedrock import check_model, decode_line, invocation, model_input
-from pipeline.providers._compatible import SKEW, check_plain
+from pipeline.providers._compatible import (
+    SKEW,
+)
 from pipeline.providers._failures import failure, keeping_answers
 from pipeline.providers._http import cut_short, repeated
 from pipeline.settings import Settings

@@ -13,8 +13,12 @@ from pipeline.clock import Clock
 from pipeline.domain import QUESTION, Frame, Judge, Message, Mode, Output
 from pipeline.errors import ConfigError
 from pipeline.providers import LiveCall
+from pipeline.providers._asking import check_plain, compatible_body
 from pipeline.providers._chat import decode_live_line
-from pipeline.providers._compatible import bearer, check_models, check_plain, compatible_body
+from pipeline.providers._compatible import (
+    bearer,
+    check_models,
+)
 from pipeline.providers._http import Http
 from pipeline.settings import Settings
 

@@ -20,7 +20,7 @@ from pipeline.domain import QUESTION, REQUEST_ID, Frame, Judge, Limits, Message,
 from pipeline.errors import ConfigError, OutcomeUnknownError, RejectedError, UnavailableError
 from pipeline.events import End
 from pipeline.providers import LiveCall, RemoteBatch, Submission
-from pipeline.providers._compatible import check_plain
+from pipeline.providers._asking import check_plain
 from pipeline.providers._failures import keeping_answers
 from pipeline.providers._gemini import (
     Content,

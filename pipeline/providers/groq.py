@@ -13,17 +13,19 @@ import httpx
 
 from pipeline.clock import Clock
 from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode, Output
-from pipeline.errors import ConfigError
 from pipeline.providers import LiveCall
+from pipeline.providers._asking import (
+    check_effort,
+    check_plain,
+    compatible_body,
+    line_frame,
+)
 from pipeline.providers._chat import decode_block, decode_line, decode_live_line
 from pipeline.providers._compatible import (
     Batch,
     Dialect,
     FilesAndBatches,
     bearer,
-    check_plain,
-    compatible_body,
-    line_frame,
     newest,
     order,
     remote_batch,
@@ -38,19 +40,16 @@ LIMITS = Limits(max_requests=50_000, max_bytes=100_000_000)
 _HOST = "https://api.groq.com"
 _PATH = "/openai/v1"
 _EFFORTS = {  # a model that is not listed is sent as it is
-    "openai/gpt-oss-120b": {"low", "medium", "high"},
-    "openai/gpt-oss-20b": {"low", "medium", "high"},
-    "qwen/qwen3.8-27b": {"none", "low", "medium", "high"},
+    "openai/gpt-oss-120b": ("low", "medium", "high"),
+    "openai/gpt-oss-20b": ("low", "medium", "high"),
+    "qwen/qwen3.8-27b": ("none", "low", "medium", "high"),
 }
 
 
 def check_judge(judge: Judge) -> None:
     """Raise ConfigError if Groq is known to refuse this judge."""
     check_plain(judge)
-    efforts = _EFFORTS.get(judge.model)
-    if judge.reasoning != "default" and efforts is not None and judge.reasoning not in efforts:
-        known = ", ".join(sorted(efforts))
-        raise ConfigError(f"reasoning {judge.reasoning!r} is refused by {judge.model}; it takes {known}")
+    check_effort(judge, _EFFORTS.get(judge.model))
 
 
 def frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:

@@ -17,17 +17,19 @@ from pipeline.clock import Clock
 from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode, Output
 from pipeline.events import End, LineFault
 from pipeline.providers import LiveCall, RemoteBatch, Submission
+from pipeline.providers._asking import (
+    CHAT,
+    check_plain,
+    compatible_body,
+    line_frame,
+)
 from pipeline.providers._chat import decode_block, decode_line, decode_live_line
 from pipeline.providers._compatible import (
-    CHAT,
     MOST_PAGES,
     Dialect,
     FilesAndBatches,
     bearer,
-    check_plain,
-    compatible_body,
     key_in,
-    line_frame,
     moment,
     parts,
     told,

@@ -16,8 +16,12 @@ from pipeline.clock import Clock
 from pipeline.domain import QUESTION, Frame, Judge, Message, Mode, Output, Tokens
 from pipeline.errors import ConfigError
 from pipeline.providers import LiveCall
+from pipeline.providers._asking import check_effort, check_plain
 from pipeline.providers._chat import said
-from pipeline.providers._compatible import bearer, check_plain, moment
+from pipeline.providers._compatible import (
+    bearer,
+    moment,
+)
 from pipeline.providers._faults import blames_provider, errored
 from pipeline.providers._http import Http
 from pipeline.settings import Settings, checked_address
@@ -65,8 +69,7 @@ def check_judge(judge: Judge) -> None:
     """Raise ConfigError if Ollama is known to refuse this judge."""
     check_plain(judge)
     known = [level for level in _THINK if not judge.model.startswith(_LEVELS_ONLY) or isinstance(_THINK[level], str)]
-    if judge.reasoning not in {"default", *known}:
-        raise ConfigError(f"reasoning {judge.reasoning!r} is refused by {judge.model}; it takes {', '.join(known)}")
+    check_effort(judge, known)
 
 
 def live_frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:

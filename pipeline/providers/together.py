@@ -25,15 +25,17 @@ from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode, Outpu
 from pipeline.errors import AccountError, RejectedError, UnavailableError
 from pipeline.events import End, LineFault
 from pipeline.providers import LiveCall, RemoteBatch, Submission
-from pipeline.providers._chat import decode_block, decode_line, decode_live_line
-from pipeline.providers._compatible import (
+from pipeline.providers._asking import (
     CHAT,
-    Dialect,
-    FilesAndBatches,
-    bearer,
     check_plain,
     compatible_body,
     line_frame,
+)
+from pipeline.providers._chat import decode_block, decode_line, decode_live_line
+from pipeline.providers._compatible import (
+    Dialect,
+    FilesAndBatches,
+    bearer,
     moment,
     parts,
     sent_again,

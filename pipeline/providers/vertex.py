@@ -21,7 +21,7 @@ from pipeline.domain import QUESTION, REQUEST_ID, Frame, Judge, Limits, Message,
 from pipeline.errors import ConfigError, OutcomeUnknownError, RejectedError
 from pipeline.events import End
 from pipeline.providers import RemoteBatch, Submission
-from pipeline.providers._compatible import check_plain
+from pipeline.providers._asking import check_plain
 from pipeline.providers._failures import keeping_answers
 from pipeline.providers._gcs import Bucket, Place, signer
 from pipeline.providers._gemini import (

@@ -19,13 +19,11 @@ from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode, Outpu
 from pipeline.errors import OutcomeUnknownError
 from pipeline.events import End, LineFault
 from pipeline.providers import RemoteBatch, Submission
+from pipeline.providers._asking import check_plain, compatible_body, line_frame
 from pipeline.providers._chat import decode_live_line
 from pipeline.providers._compatible import (
     bearer,
     check_models,
-    check_plain,
-    compatible_body,
-    line_frame,
     moment,
     upload_form,
 )

@@ -4,6 +4,7 @@ A sample that was judged several times counts once: intervals are about samples,
 count nowhere. An interval that cannot be estimated is left out, with the reason.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import combinations
@@ -73,11 +74,12 @@ def measured(rows: pa.Table, measure: Measure, *, bounds: Bounds | None = None) 
     good = rows.filter(pc.equal(pc.cast(rows["status"], pa.string()), "ok"))
     by = tuple(name for name in measure.by if name in rows.column_names)
     given = _given(good, measure)
+    ends = bounds or (0.0 if measure.kind == "length" else -math.inf, math.inf)
     first = by[:1]
-    cells = _cells(good, given, first, measure.kind, bounds)
+    cells = _cells(good, given, first, measure.kind, ends)
     rivals = _rivals(good, given, first[0], cells) if first and measure.kind in {"share", "mean"} else ()
     if len(by) > 1 and len(set(_text(good, by[1]))) > 1:
-        cells += _cells(good, given, by, measure.kind, bounds)
+        cells += _cells(good, given, by, measure.kind, ends)
     judged = measure.kind != "length" and "sample_id" in rows.column_names
     return Measured(
         measure=measure,
@@ -100,9 +102,7 @@ def _text(rows: pa.Table, name: str) -> list[str]:
     return [str(value) for value in pc.fill_null(pc.cast(rows[name], pa.string()), "–").to_pylist()]
 
 
-def _cells(
-    rows: pa.Table, given: Sequence[float | str], by: Sequence[str], kind: str, bounds: Bounds | None
-) -> list[Cell]:
+def _cells(rows: pa.Table, given: Sequence[float | str], by: Sequence[str], kind: str, bounds: Bounds) -> list[Cell]:
     """Return the values by these names, the largest first."""
     keys = list(zip(*(_text(rows, name) for name in by), strict=True)) if by else [()] * len(rows)
     samples = _text(rows, "sample_id")
@@ -120,7 +120,7 @@ def _cells(
     return sorted(cells, key=lambda cell: (cell.names[1:], -cell.value, cell.names))
 
 
-def _cell(names: tuple[str, ...], choice: str | None, worth: Floats, *, is_share: bool, bounds: Bounds | None) -> Cell:
+def _cell(names: tuple[str, ...], choice: str | None, worth: Floats, *, is_share: bool, bounds: Bounds) -> Cell:
     count, value = len(worth), float(worth.mean())
     if is_share:
         lows, highs = wilson(np.array([value]), np.array([float(count)]), confidence=_CONFIDENCE)
@@ -129,8 +129,7 @@ def _cell(names: tuple[str, ...], choice: str | None, worth: Floats, *, is_share
     if why:
         return Cell(names=names, samples=count, value=value, low=None, high=None, why=why, choice=choice)
     reach = float(scipy.stats.t.isf((1 - _CONFIDENCE) / 2, count - 1)) * float(worth.std(ddof=1)) / np.sqrt(count)
-    least, most = bounds or (0.0, float("inf"))
-    low, high = max(value - reach, least), min(value + reach, most)
+    low, high = max(value - reach, bounds[0]), min(value + reach, bounds[1])
     return Cell(names=names, samples=count, value=value, low=low, high=high, choice=choice)
 
 

@@ -70,6 +70,24 @@ class Writes(Task, Protocol):
         ...
 
 
+@runtime_checkable
+class Scaled(Task, Protocol):
+    """A task with numbers on scales that end somewhere; of others only the numbers themselves are known."""
+
+    def bounds(self, config: RunConfig) -> Mapping[str, tuple[float, float]]:
+        """Return the ends of these scales, by the column whose numbers lie on one."""
+        ...
+
+
+@runtime_checkable
+class Talks(Task, Protocol):
+    """A task whose subject is a turn of a conversation."""
+
+    def turns(self, options: Any) -> Sequence[str]:  # Any: its Options
+        """Return what is said after each answer to samples without turns of their own."""
+        ...
+
+
 @cache
 def tasks() -> Mapping[str, Task]:
     """Return every task by its name, which is the module's."""

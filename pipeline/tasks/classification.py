@@ -29,7 +29,7 @@ SCHEMA = about_samples(
     subject=[CONTESTANT, GROUP],
     answer=[pa.field("label", pa.string()), pa.field("explanation", pa.string())],
 )
-MEASURES = (Measure(column="label", kind="choices", by=("contestant",)),)
+MEASURES = (Measure(column="label", kind="choices", by=("contestant",), title="Labels"),)
 
 _DEFAULT = f"""\
 You sort texts. Decide which one of the labels below fits a text best.

@@ -26,7 +26,7 @@ SCHEMA = about_samples(
         pa.field("explanation", pa.string()),
     ],
 )
-MEASURES = (Measure(column="compliant", kind="share"),)
+MEASURES = (Measure(column="compliant", kind="share", title="Share of samples that comply"),)
 
 _DEFAULT = f"""\
 You are an impartial and careful reviewer. Decide whether a text complies with one requirement.

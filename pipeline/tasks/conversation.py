@@ -39,6 +39,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     turns: Annotated[tuple[_Turn, ...], Meta(description="a list of texts, each said after an answer")] = ()
 
 
+def turns(options: Options) -> Sequence[str]:
+    """Return what is said after each answer."""
+    return options.turns
+
+
 def compiled(config: RunConfig) -> CompiledTemplate:
     """Return the words around what is said first: none, unless a template of one's own adds some."""
     return split_template(config.template, SLOTS, asked=None)

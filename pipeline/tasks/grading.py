@@ -25,7 +25,7 @@ SCHEMA = about_samples(
     subject=[CONTESTANT, GROUP, CRITERION],
     answer=[pa.field("score", pa.int32()), pa.field("explanation", pa.string())],
 )
-MEASURES = (Measure(column="score", kind="mean"),)
+MEASURES = (Measure(column="score", kind="mean", title="Grades"),)
 
 _DEFAULT = f"""\
 You are an impartial and experienced reader. Grade a text on one criterion.
@@ -130,6 +130,12 @@ def read(content: str | None, config: RunConfig, scale: Scale) -> Grade | Unpars
     if not scale.low <= score <= scale.high:
         return Unparsed(reason="out_of_range")
     return Grade(score=int(score), explanation=words(found.get("explanation")))
+
+
+def bounds(config: RunConfig) -> Mapping[str, tuple[float, float]]:
+    """Return the ends of the scale that scores lie on."""
+    scale = options_of(config, Options).scale
+    return {"score": (float(scale.low), float(scale.high))}
 
 
 def columns(values: Sequence[Grade | None]) -> Mapping[str, list[object]]:

@@ -14,7 +14,7 @@ from pipeline.domain import Message, RunConfig, gap
 from pipeline.errors import ConfigError
 from pipeline.ids import RequestIds, name_digests
 from pipeline.samples import Samples
-from pipeline.tasks import conversation
+from pipeline.tasks import Talks, task_named
 from pipeline.tasks.columns import Column, equally_long, strings
 from pipeline.tasks.options import options_of
 from pipeline.tasks.rendering import SYSTEM, Frames, Material, Positions, escape
@@ -53,12 +53,14 @@ class TurnRenderer:
 
     def __init__(self, config: RunConfig, material: Material, frames: Frames, answers: Answers) -> None:
         self._material = material
-        common = options_of(config, conversation.Options).turns
+        task = task_named(config.task)
+        assert isinstance(task, Talks), "a turn is the subject of a conversation"
+        common = task.turns(options_of(config, task.Options))
         self._turns: list[Sequence[str]] = [common if own is None else own for own in material.turns]
         self._answers = answers
         self._frames = frames
         self._request_ids = RequestIds(config.digest())
-        fragments = conversation.compiled(config).plain
+        fragments = task.compiled(config).plain
         self._before, self._after = (escape(text) for text in fragments.texts)
         lasting = np.array([len(turns) for turns in self._turns], np.int64)
         self._members = [np.flatnonzero(lasting >= turn) for turn in range(int(lasting.max(initial=0)) + 1)]

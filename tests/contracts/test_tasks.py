@@ -13,7 +13,7 @@ from pipeline import providers
 from pipeline.domain import Answer, Criterion, Judge, RunConfig, Tags, Template
 from pipeline.ids import Digest, RunId
 from pipeline.ranking.columns import judge_labels
-from pipeline.tasks import task_keys, tasks
+from pipeline.tasks import Scaled, Talks, task_keys, tasks
 from pipeline.tasks.answers import Unparsed
 from pipeline.tasks.columns import HEAD, OUTPUT
 
@@ -64,6 +64,17 @@ def test_a_task_has_a_table_of_its_own_with_the_columns_all_share(name: str) -> 
     assert "status" in names
     assert {measure.column for measure in task.MEASURES} <= set(names)
     assert set(task.columns([])) <= set(names)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_task_that_speaks_of_turns_or_scales_says_which(name: str) -> None:
+    task = tasks()[name]
+    assert isinstance(task, Talks) == (task.SUBJECT == "turn")
+    if isinstance(task, Scaled):
+        means = {measure.column for measure in task.MEASURES if measure.kind == "mean"}
+        bounds = task.bounds(a_config(name))
+        assert set(bounds) <= means
+        assert all(low < high for low, high in bounds.values())
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -22,13 +22,8 @@ _WORDS = {
         "agreement. Where judges disagree, read their explanations before you believe a rate."
     ),
 }
-_TITLES = {
-    "share": "Share of samples that comply",
-    "mean": "Grades",
-    "length": "Lengths in characters",
-    "choices": "Labels",
-}
-_HEADS = {"share": "complies", "mean": "mean", "length": "characters", "choices": "share"}
+_TITLES = {"share": "Share of {}", "mean": "Means of {}", "length": "Lengths in characters", "choices": "Choices of {}"}
+_HEADS = {"share": "share", "mean": "mean", "length": "characters", "choices": "share"}
 
 
 def measures_html(
@@ -96,7 +91,8 @@ def _measure_sections(found: Measured) -> list[Section]:
     made = [_cells_table(found.by[:1], [cell for cell in found.cells if len(cell.names) == 1], kind, scale)]
     finer = [cell for cell in found.cells if len(cell.names) > 1]
     made += [_cells_table(found.by, finer, kind, scale)] if finer else []
-    sections = [section(_TITLES[kind], *made, note="Rows that are not ok count nowhere: no failure is a zero.")]
+    title = found.measure.title or _TITLES[kind].format(found.measure.column)
+    sections = [section(title, *made, note="Rows that are not ok count nowhere: no failure is a zero.")]
     if found.concord:
         sections.append(section("Agreement between judges", _concord_table(found.concord)))
     return sections
