@@ -178,7 +178,7 @@ def _aligned(cells: Iterable[str], widths: Iterable[int]) -> str:
 
 def _show_attention(run: RunStatus) -> None:
     for batch in run.batches:
-        if batch.attention is not None:
+        if not isinstance(batch.attention, msgspec.UnsetType):
             title = "look" if batch.attention.needs_person else "waits"
             complain(f"{run.run_id} {batch.batch_id} {batch.phase}: {batch.attention.reason}", title=title)
             for remedy in batch.attention.remedies:

@@ -23,13 +23,13 @@ from pipeline.cli.screen import complain, print_json, progress_of, say, show_run
 from pipeline.errors import ConfigError
 from pipeline.ids import BatchId, RunId
 from pipeline.operations import studies
-from pipeline.operations.cancelling import cancel as cancel_run
+from pipeline.operations.cancelling import cancel_all
 from pipeline.operations.failures import apart
 from pipeline.operations.reporting import status
 from pipeline.operations.resuming import Standing, standing, submit_all
 from pipeline.operations.resuming import resume as resume_runs
 from pipeline.operations.settling import adopt_by_hand, void_by_hand
-from pipeline.operations.studies import Plan, check_keys, complete_opening, freeze, open_runs
+from pipeline.operations.studies import Plan, check_keys, freeze, open_runs
 from pipeline.operations.worker import Run, Worker
 from pipeline.pairing import Cohesion, cohesion
 from pipeline.state import NOT_SENT, UNSETTLED, BatchState
@@ -311,16 +311,18 @@ def cancel(
     runs = [run for run in worker.runs(experiment) if run_id in {None, run.run_id}]
     if not runs:
         raise ConfigError(f"experiment {name!r} has no run {run_id!r}; `pairlog status {name}` lists them")
-    check_keys(worker, (run.config for run in runs if run.refresh().batches))
-    complete_opening(worker, runs)
-    asked = sum(cancel_run(run) for run in runs)
-    end = standing(runs)
-    say(f"{counted(asked, 'batch')} cancelled" if asked else "nothing is open")
-    if end.is_open:
+    asked = cancel_all(worker, runs)
+    end, failed = standing(runs), [run for run in runs if run.failure]
+    if asked or not failed:
+        say(f"{counted(asked, 'batch')} cancelled" if asked else "nothing is open")
+    for run in failed:
+        complain(f"{run.run_id}: {run.failure}", title="not cancelled")
+    if end.counts.open:
         waiting = counted(end.counts.open, "request waits", "requests wait")
         complain(f"{waiting} for the provider; `pairlog resume {name}` fetches what was answered", title="left")
-        return 1
-    return 0
+    if failed:
+        complain(f"{counted(len(failed), 'run')} could not be cancelled and may go on costing", title="left")
+    return 1 if end.is_open else 0
 
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN")]

@@ -1,15 +1,33 @@
 """Cancelling: no more is sent, the provider is asked to stop, and what was answered is kept."""
 
+from contextlib import suppress
+
 from pipeline import planning
-from pipeline.errors import ConflictError, ProviderError
+from pipeline.errors import ConflictError, LeaseLostError, ProviderError
 from pipeline.events import BatchPlanned, CancelAsked
 from pipeline.ids import BatchId
 from pipeline.operations.continuing import continue_due
+from pipeline.operations.failures import apart
 from pipeline.operations.publishing import publish_due
-from pipeline.operations.worker import Run
+from pipeline.operations.studies import reopen
+from pipeline.operations.worker import Run, Worker
 from pipeline.state import AT_PROVIDER, RunState
 
 _BATCHES_A_COMMIT = 1_000
+
+
+def cancel_all(worker: Worker, runs: list[Run]) -> int:
+    """Cancel every run; return how many batches that were.
+
+    One that something is wrong with keeps its `failure`; the others are cancelled, and cost no more.
+    """
+    reopen(worker, runs)
+    asked = 0
+    for run in runs:
+        if run.failure is None:
+            with apart(run):
+                asked += cancel(run)
+    return asked
 
 
 def cancel(run: Run) -> int:
@@ -26,7 +44,7 @@ def cancel(run: Run) -> int:
                 run.notify(batch, f"asked the provider to stop {batch.remote_id}")
             except ProviderError as error:
                 run.notify(batch, f"the provider could not be asked yet: {error}", warning=True)
-    with run.lease() as mine:
+    with suppress(LeaseLostError), run.lease() as mine:
         while mine and publish_due(run) + continue_due(run):
             pass
     return len(asked)

@@ -25,7 +25,7 @@ class BatchStatus(msgspec.Struct, frozen=True, kw_only=True):
     remote_id: str | None
     requests: int
     note: str | None
-    attention: Attention | None
+    attention: Attention | msgspec.UnsetType = msgspec.UNSET
 
 
 class RunStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -122,7 +122,7 @@ def _batch(run_id: RunId, batch: BatchState, now: datetime, kept: timedelta) -> 
         remote_id=batch.remote_id,
         requests=batch.requests,
         note=found.reason if found else batch.note,
-        attention=found,
+        attention=found or msgspec.UNSET,
     )
 
 

@@ -18,7 +18,7 @@ from pipeline.operations.failures import apart
 from pipeline.operations.living import call_due
 from pipeline.operations.publishing import publish_due
 from pipeline.operations.settling import settle_due
-from pipeline.operations.studies import check_keys, complete_opening
+from pipeline.operations.studies import reopen
 from pipeline.operations.submitting import complete_plan, submit_due
 from pipeline.operations.worker import Run, Worker
 from pipeline.wording import and_more, counted
@@ -123,7 +123,7 @@ def resume(
 
     A run that something is wrong with is left for the next round and named in the end; the others go on.
     """
-    _open(worker, runs)
+    reopen(worker, runs)
     mended = True
     while True:
         elsewhere = [run for run in runs if _is_elsewhere(run, mended=mended)]
@@ -133,20 +133,6 @@ def resume(
         if once or not now.moves_by_itself:
             return now
         _rest(worker, elsewhere, interval)
-
-
-def _open(worker: Worker, runs: list[Run]) -> None:
-    """Read every log, make sure of the keys, and open what an interrupted submit left out."""
-    for run in runs:
-        run.failure = None
-        with apart(run):
-            run.refresh()
-    legible = [run for run in runs if run.failure is None]
-    check_keys(worker, (run.config for run in legible if planning.is_open(run.state) or run.state.plan is None))
-    for name in dict.fromkeys(run.experiment.name for run in legible):
-        together = [run for run in legible if run.experiment.name == name]
-        with apart(*(run for run in together if run.state.plan is None)):
-            complete_opening(worker, together)
 
 
 def _is_elsewhere(run: Run, *, mended: bool) -> bool:

@@ -345,6 +345,23 @@ def complete_opening(worker: Worker, runs: list[Run]) -> None:
                     open_run(run, run_planned(experiment, each, version))
 
 
+def reopen(worker: Worker, runs: list[Run]) -> None:
+    """Read every log, make sure of the keys, and open what an interrupted submit left out.
+
+    A run that something is wrong with keeps its `failure`, and the others can be worked on.
+    """
+    for run in runs:
+        run.failure = None
+        with apart(run):
+            run.refresh()
+    legible = [run for run in runs if run.failure is None]
+    check_keys(worker, (run.config for run in legible if planning.is_open(run.state) or run.state.plan is None))
+    for name in dict.fromkeys(run.experiment.name for run in legible):
+        together = [run for run in legible if run.experiment.name == name]
+        with apart(*(run for run in together if run.state.plan is None)):
+            complete_opening(worker, together)
+
+
 def check_keys(worker: Worker, configs: Iterable[RunConfig]) -> None:
     """Raise ConfigError if a provider of these runs has no key: before anything is written or sent."""
     problems: dict[str, None] = {}

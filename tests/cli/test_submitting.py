@@ -158,3 +158,29 @@ def test_an_experiment_is_not_taken_in_for_dagster_if_one_of_its_runs_cannot_be_
     ):
         take_in(worker, ExperimentName("essays"))
     assert worker.run(HIGH).refresh().plan is not None
+
+
+def test_cancelling_goes_on_with_the_others_where_one_log_is_damaged_and_names_it(
+    pairlog: Pairlog,
+    simulate: Simulate,
+    monkeypatch: pytest.MonkeyPatch,
+    experiment_file: Callable[..., Path],
+    tmp_path: Path,
+) -> None:
+    for name, value in environment(simulate(latency_seconds=100_000)).items():
+        monkeypatch.setenv(name, value)
+    assert pairlog("submit", experiment_file(judges=LEVELS)).code == 0
+    damage(tmp_path / ".pairlog", NONE)
+    called = pairlog("cancel", "essays")
+    assert called.code == 1
+    assert "2 batches cancelled" in called.err
+    assert f"not cancelled: {NONE}: log/{NONE}/{0:020d}.json" in called.err
+    assert called.last_line == "left: 1 run could not be cancelled and may go on costing"
+    assert called.err.count("asked the provider to stop batch_") == 2
+    for run_id in (LOW, HIGH):
+        kinds = [
+            event["type"]
+            for commit in json.loads(pairlog("events", run_id, "--json").out)
+            for event in commit["events"]
+        ]
+        assert "cancel-asked" in kinds
