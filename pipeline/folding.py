@@ -43,7 +43,8 @@ _GUESSED: frozenset[Phase] = AT_PROVIDER | {"ended", "stored", "held"}
 def fold(state: RunState, commits: Iterable[Commit]) -> RunState:
     """Return the state after the commits.
 
-    One from a writer that had lost its epoch changes nothing, but a batch that it names is not forgotten.
+    A writer that had lost its epoch opens, publishes and ends nothing any more; what it did before it learned of that
+    (its uploads, its sending and what became of it) is kept.
     """
     drafts = _Drafts(state.batches)
     plan, turns, number, epoch, stale = state.plan, state.turns, state.commits, state.epoch, state.stale
