@@ -38,7 +38,8 @@ def variables_read(root: Path) -> set[str]:
 
 def _looked_up(path: Path, place: str) -> set[str]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    constants = dict(pair for node in tree.body if isinstance(node, ast.Assign) for pair in _constants(node))
+    assigned = (node for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign))
+    constants = dict(pair for node in assigned for pair in _constants(node))
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.arg) and node.annotation and ast.unparse(node.annotation) == "Settings":
@@ -49,8 +50,10 @@ def _looked_up(path: Path, place: str) -> set[str]:
     return found
 
 
-def _constants(node: ast.Assign) -> Iterable[tuple[str, ast.expr]]:
-    target, value = node.targets[0], node.value
+def _constants(node: ast.Assign | ast.AnnAssign) -> Iterable[tuple[str, ast.expr]]:
+    target, value = node.targets[0] if isinstance(node, ast.Assign) else node.target, node.value
+    if value is None:
+        return []
     if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
         return [(ast.unparse(name), each) for name, each in zip(target.elts, value.elts, strict=True)]
     return [(ast.unparse(target), value)]
