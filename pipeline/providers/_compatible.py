@@ -26,7 +26,7 @@ SKEW = timedelta(hours=26)  # our key is exact, so looking back far costs pages 
 MOST_PAGES = 500
 _MOST_FAULTS = 1000
 _TRANSIENT = ("rate_limit", "server_error", "internal", "timeout", "overloaded", "unavailable")
-_ENDS: dict[str, End] = {
+ENDS: dict[str, End] = {
     "completed": "completed",
     "expired": "expired",
     "cancelled": "cancelled",
@@ -223,7 +223,7 @@ def remote_batch(batch: Batch) -> RemoteBatch:
         remote_id=batch.id,
         status=status,
         running=status != "validating",
-        end=_ENDS.get(status),
+        end=ENDS.get(status),
         parts=parts(output=batch.output_file_id, error=batch.error_file_id),
         lines=told(output=counts.completed, error=counts.failed) if status in _TOLD else {},
         faults=tuple(LineFault(line=problem.line, reason=_reason(problem)) for problem in problems[:_MOST_FAULTS]),

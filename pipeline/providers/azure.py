@@ -15,7 +15,7 @@ import httpx
 import msgspec
 
 from pipeline.clock import Clock
-from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode, Output
+from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode
 from pipeline.errors import ConfigError, RejectedError, UnavailableError
 from pipeline.providers import Submission
 from pipeline.providers._asking import (
@@ -42,6 +42,8 @@ KEYS: tuple[str, ...] = ("AZURE_OPENAI_API_KEY",)
 LIMITS = Limits(max_requests=100_000, max_bytes=200_000_000)
 KEPT = timedelta(days=14)  # the least that a resource can be set to
 
+decode, decode_lines = decode_line, decode_block
+
 _ENDPOINT = "AZURE_OPENAI_ENDPOINT"
 _PATH = "/openai/v1"
 _LOOKS = 60
@@ -60,16 +62,6 @@ def check_judge(judge: Judge) -> None:
 def frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:
     """Return the request line with gaps for id and messages."""
     return line_frame(endpoint_body(judge, schema=schema, messages=messages), url=endpoint_path(judge))
-
-
-def decode(line: bytes) -> Output:
-    """Return what one line of an output or error file says."""
-    return decode_line(line)
-
-
-def decode_lines(block: bytes) -> list[Output]:
-    """Return what the lines of an output or error file say."""
-    return decode_block(block)
 
 
 def build(settings: Settings, clock: Clock, *, transport: httpx.BaseTransport | None = None) -> FilesAndBatches[Batch]:

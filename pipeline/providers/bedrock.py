@@ -19,7 +19,7 @@ import httpx
 import msgspec
 
 from pipeline.clock import Clock
-from pipeline.domain import QUESTION, REQUEST_ID, Answer, Frame, Judge, Limits, Message, Mode, Output
+from pipeline.domain import QUESTION, REQUEST_ID, Answer, Frame, Judge, Limits, Message, Mode
 from pipeline.errors import ConfigError, OutcomeUnknownError, RejectedError, UnavailableError
 from pipeline.events import End, LineFault
 from pipeline.providers import RemoteBatch, Submission
@@ -40,6 +40,8 @@ ANSWERS: tuple[Answer, ...] = ("tag",)
 KEYS: tuple[str, ...] = ("PAIRLOG_BEDROCK_BUCKET",)
 LIMITS = Limits(max_requests=50_000, max_bytes=200_000_000)
 ID_PATH = ("recordId",)
+
+decode = decode_line
 
 _BUCKET, _ROLE = "PAIRLOG_BEDROCK_BUCKET", "PAIRLOG_BEDROCK_ROLE"
 _URI = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(.*?))?/*")
@@ -97,11 +99,6 @@ def check_judge(judge: Judge) -> None:
 def frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:  # noqa: ARG001 - check_judge refuses one
     """Return the request line with gaps for id and messages."""
     return Frame.of({"recordId": REQUEST_ID, "modelInput": model_input(judge, messages)})
-
-
-def decode(line: bytes) -> Output:
-    """Return what one line of an output file says."""
-    return decode_line(line)
 
 
 def build(

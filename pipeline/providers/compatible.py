@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import httpx
 
 from pipeline.clock import Clock
-from pipeline.domain import QUESTION, Frame, Judge, Message, Mode, Output
+from pipeline.domain import QUESTION, Frame, Judge, Message, Mode
 from pipeline.errors import ConfigError
 from pipeline.providers import LiveCall
 from pipeline.providers._asking import check_plain, compatible_body
@@ -24,6 +24,8 @@ from pipeline.settings import Settings
 
 MODES: tuple[Mode, ...] = ("live",)
 KEYS: tuple[str, ...] = ("PAIRLOG_COMPATIBLE_BASE_URL",)
+
+decode_live = decode_live_line
 
 _ADDRESS = "PAIRLOG_COMPATIBLE_BASE_URL"
 _KEY = "PAIRLOG_COMPATIBLE_API_KEY"
@@ -46,11 +48,6 @@ def live_frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: S
 def live_call(settings: Settings, judge: Judge) -> LiveCall:  # noqa: ARG001 - every model has the same address
     """Return where live calls go."""
     return LiveCall(f"{_base(settings)}/chat/completions", _headers(settings))
-
-
-def decode_live(line: bytes) -> Output:
-    """Return what one live answer says."""
-    return decode_live_line(line)
 
 
 def check_live(settings: Settings, clock: Clock, *, transport: httpx.BaseTransport | None = None) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import httpx
 
 from pipeline.clock import Clock
-from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode, Output
+from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode
 from pipeline.providers import LiveCall
 from pipeline.providers._asking import (
     check_effort,
@@ -37,6 +37,8 @@ MODES: tuple[Mode, ...] = ("batch", "live")
 KEYS: tuple[str, ...] = ("GROQ_API_KEY",)
 LIMITS = Limits(max_requests=50_000, max_bytes=100_000_000)
 
+decode, decode_lines, decode_live = decode_line, decode_block, decode_live_line
+
 _HOST = "https://api.groq.com"
 _PATH = "/openai/v1"
 _EFFORTS = {  # a model that is not listed is sent as it is
@@ -57,16 +59,6 @@ def frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequen
     return line_frame(_body(judge, schema, messages))
 
 
-def decode(line: bytes) -> Output:
-    """Return what one line of an output or error file says."""
-    return decode_line(line)
-
-
-def decode_lines(block: bytes) -> list[Output]:
-    """Return what the lines of an output or error file say."""
-    return decode_block(block)
-
-
 def live_frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:
     """Return the body of one live call with gaps for its messages."""
     return Frame.of(_body(judge, schema, messages))
@@ -75,11 +67,6 @@ def live_frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: S
 def live_call(settings: Settings, judge: Judge) -> LiveCall:  # noqa: ARG001 - every model has the same address
     """Return where live calls go."""
     return LiveCall(f"{_base(settings)}/chat/completions", bearer(settings.key(*KEYS)))
-
-
-def decode_live(line: bytes) -> Output:
-    """Return what one live answer says."""
-    return decode_live_line(line)
 
 
 def build(settings: Settings, clock: Clock, *, transport: httpx.BaseTransport | None = None) -> FilesAndBatches[Batch]:

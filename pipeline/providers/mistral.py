@@ -14,7 +14,7 @@ import httpx
 import msgspec
 
 from pipeline.clock import Clock
-from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode, Output
+from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode
 from pipeline.events import End, LineFault
 from pipeline.providers import LiveCall, RemoteBatch, Submission
 from pipeline.providers._asking import (
@@ -41,6 +41,8 @@ from pipeline.settings import Settings
 MODES: tuple[Mode, ...] = ("batch", "live")
 KEYS: tuple[str, ...] = ("MISTRAL_API_KEY",)
 LIMITS = Limits(max_requests=1_000_000, max_bytes=200_000_000)
+
+decode, decode_lines, decode_live = decode_line, decode_block, decode_live_line
 
 _BASE = "https://api.mistral.ai/v1"
 _PAGE = 100
@@ -87,16 +89,6 @@ def frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequen
     return line_frame(body, url=None)
 
 
-def decode(line: bytes) -> Output:
-    """Return what one line of an output or error file says."""
-    return decode_line(line)
-
-
-def decode_lines(block: bytes) -> list[Output]:
-    """Return what the lines of an output or error file say."""
-    return decode_block(block)
-
-
 def live_frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:
     """Return the body of one live call with gaps for its messages."""
     return Frame.of(compatible_body(judge, schema=schema, messages=messages))
@@ -105,11 +97,6 @@ def live_frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: S
 def live_call(settings: Settings, judge: Judge) -> LiveCall:  # noqa: ARG001 - every model has the same address
     """Return where live calls go."""
     return LiveCall(f"{_base(settings)}/chat/completions", bearer(settings.key(*KEYS)))
-
-
-def decode_live(line: bytes) -> Output:
-    """Return what one live answer says."""
-    return decode_live_line(line)
 
 
 def build(settings: Settings, clock: Clock, *, transport: httpx.BaseTransport | None = None) -> FilesAndBatches[_Job]:

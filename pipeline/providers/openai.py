@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import httpx
 
 from pipeline.clock import Clock
-from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode, Output
+from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode
 from pipeline.providers import LiveCall
 from pipeline.providers._asking import (
     check_effort,
@@ -36,6 +36,8 @@ from pipeline.settings import Settings
 MODES: tuple[Mode, ...] = ("batch", "live")
 KEYS: tuple[str, ...] = ("OPENAI_API_KEY",)
 LIMITS = Limits(max_requests=50_000, max_bytes=200_000_000)
+
+decode, decode_lines, decode_live = decode_line, decode_block, decode_live_line
 
 _EFFORTS = {  # known to be refused elsewhere; a model that is not listed is sent as it is
     "gpt-6-astra": ("low", "medium", "high", "xhigh", "max"),
@@ -62,16 +64,6 @@ def frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequen
     return line_frame(endpoint_body(judge, schema=schema, messages=messages), url=endpoint_path(judge))
 
 
-def decode(line: bytes) -> Output:
-    """Return what one line of an output or error file says."""
-    return decode_line(line)
-
-
-def decode_lines(block: bytes) -> list[Output]:
-    """Return what the lines of an output or error file say."""
-    return decode_block(block)
-
-
 def live_frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:
     """Return the body of one live call with gaps for its messages."""
     return Frame.of(endpoint_body(judge, schema=schema, messages=messages))
@@ -81,11 +73,6 @@ def live_call(settings: Settings, judge: Judge) -> LiveCall:
     """Return where live calls go."""
     base = settings.address("OPENAI_BASE_URL", _BASE).removesuffix("/v1")
     return LiveCall(base + endpoint_path(judge), bearer(settings.key(*KEYS)))
-
-
-def decode_live(line: bytes) -> Output:
-    """Return what one live answer says."""
-    return decode_live_line(line)
 
 
 def build(settings: Settings, clock: Clock, *, transport: httpx.BaseTransport | None = None) -> FilesAndBatches[Batch]:

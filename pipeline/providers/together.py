@@ -23,7 +23,7 @@ import msgspec
 from pipeline.clock import Clock
 from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode, Output
 from pipeline.errors import AccountError, RejectedError, UnavailableError
-from pipeline.events import End, LineFault
+from pipeline.events import LineFault
 from pipeline.providers import LiveCall, RemoteBatch, Submission
 from pipeline.providers._asking import (
     CHAT,
@@ -33,6 +33,7 @@ from pipeline.providers._asking import (
 )
 from pipeline.providers._chat import decode_block, decode_line, decode_live_line
 from pipeline.providers._compatible import (
+    ENDS,
     Dialect,
     FilesAndBatches,
     bearer,
@@ -48,15 +49,11 @@ MODES: tuple[Mode, ...] = ("batch", "live")
 KEYS: tuple[str, ...] = ("TOGETHER_API_KEY",)
 LIMITS = Limits(max_requests=50_000, max_bytes=100_000_000)
 
+decode_live = decode_live_line
+
 _BASE = "https://api.together.ai/v1"
 _LIVE_BASE = "https://api-inference.together.ai/v1"
 _LINE = re.compile(r"\bline (\d{1,7})\b")
-_ENDS: dict[str, End] = {
-    "completed": "completed",
-    "failed": "failed",
-    "expired": "expired",
-    "cancelled": "cancelled",
-}
 
 
 class _File(msgspec.Struct):
@@ -120,11 +117,6 @@ def live_frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: S
 def live_call(settings: Settings, judge: Judge) -> LiveCall:  # noqa: ARG001 - every model has the same address
     """Return where live calls go."""
     return LiveCall(f"{_base(settings, _LIVE_BASE)}/chat/completions", bearer(settings.key(*KEYS)))
-
-
-def decode_live(line: bytes) -> Output:
-    """Return what one live answer says."""
-    return decode_live_line(line)
 
 
 def build(settings: Settings, clock: Clock, *, transport: httpx.BaseTransport | None = None) -> FilesAndBatches[_Job]:
@@ -241,7 +233,7 @@ def _remote(job: _Job) -> RemoteBatch:
         remote_id=job.id,
         status=status,
         running=status != "validating",
-        end=_ENDS.get(status),
+        end=ENDS.get(status),
         parts=parts(output=job.output_file_id, error=job.error_file_id),
         faults=(LineFault(line=int(named[1]) if named else None, reason=said),) if said else (),
         fault=failure(said) if status == "failed" else None,

@@ -38,9 +38,8 @@ def variables_read(root: Path) -> set[str]:
 
 def _looked_up(path: Path, place: str) -> set[str]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    constants = dict(
-        pair for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign) for pair in _constants(node)
-    )
+    assigned = (node for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign))
+    constants = dict(pair for node in assigned for pair in _constants(node))
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.arg) and node.annotation and ast.unparse(node.annotation) == "Settings":

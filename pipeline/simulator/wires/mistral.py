@@ -22,7 +22,8 @@ from pipeline.simulator.wires._compatible.lines import CompatibleLines, OpenAIRo
 from pipeline.simulator.wires._compatible.live import CompatibleLive
 from pipeline.simulator.wires._compatible.performing import Dialect
 from pipeline.simulator.wires.openai.files import FileRoutes
-from pipeline.simulator.wires.openai.speaking import Problem, RefusedError, Speaker, decoded, whole_number
+from pipeline.simulator.wires.openai.keeping import Keeper
+from pipeline.simulator.wires.openai.speaking import Problem, RefusedError, Speaker, as_asked, decoded, whole_number
 
 WIRE = "mistral"
 _PREFIX = "/mistral/v1"
@@ -100,6 +101,7 @@ class _Jobs:
     def __init__(self, engine: Engine, speaker: Speaker) -> None:
         self._engine = engine
         self._speaker = speaker
+        self._keeper = Keeper(engine, speaker, WIRE, shown=self._rendered, unknown=_no_batch, ended=_has_ended)
 
     def routes(self, prefix: str) -> list[Route]:
         """Return the routes."""
@@ -107,28 +109,22 @@ class _Jobs:
         return [
             route(path, "create", self._create, method="POST", seen=self._record_create),
             route(path, "list", self._list),
-            route(f"{path}/{{batch_id}}", "poll", self._retrieve),
-            route(f"{path}/{{batch_id}}/cancel", "cancel", self._cancel, method="POST"),
+            route(f"{path}/{{batch_id}}", "poll", self._keeper.retrieve),
+            route(f"{path}/{{batch_id}}/cancel", "cancel", self._keeper.cancel, method="POST"),
         ]
 
     async def _create(self, request: Request) -> Response:
         order = _order(decoded(request.state.body))
         if self._engine.files.get(order.input_file_id, wire=WIRE) is None:
             raise RefusedError(Problem(message=f"File {order.input_file_id} was not found.", status=404))
-        request.state.batch_id = batch_id = self._engine.clock.nonce()
-        job = self._engine.create_job(order, batch_id=batch_id, delay=getattr(request.state, "delay", 0.0))
+        job = self._keeper.create(request, order, self._engine.clock.nonce())
         return self._speaker.json(self._rendered(job))
 
     def _record_create(self, request: Request, answered: Answered) -> None:
-        asked = _as_asked(request.state.body)
+        asked = as_asked(request.state.body, _Asked)
         self._speaker.record_create(
             request, answered, wire=WIRE, input_file_id=next(iter(asked.input_files), None), metadata=asked.metadata
         )
-
-    async def _retrieve(self, request: Request) -> Response:
-        job = self._found(request)
-        await run_in_threadpool(self._engine.poll, [job])
-        return self._speaker.json(self._rendered(job))
 
     async def _list(self, request: Request) -> Response:
         size = whole_number(request, "page_size", default=100, most=1000)
@@ -141,18 +137,6 @@ class _Jobs:
         rows = [self._rendered(job) for job in shown]
         return self._speaker.json({"object": "list", "total": len(jobs), "data": rows})
 
-    async def _cancel(self, request: Request) -> Response:
-        job = self._found(request)
-        if not await run_in_threadpool(self._engine.cancel, job):
-            raise RefusedError(Problem(message=f"Job is {_STATUSES[job.phase]} and cannot be cancelled."))
-        return self._speaker.json(self._rendered(job))
-
-    def _found(self, request: Request) -> Job:
-        job = self._engine.job(request.path_params["batch_id"], wire=WIRE)
-        if job is None:
-            raise RefusedError(Problem(message="Job was not found.", status=404))
-        return job
-
     def _rendered(self, job: Job) -> JsonObject:
         with self._engine.lock:
             return _job(job)
@@ -163,12 +147,12 @@ class _Asked(msgspec.Struct, frozen=True):
     metadata: dict[str, str] | None = None
 
 
-def _as_asked(body: bytes) -> _Asked:
-    """Return what the ledger notes of a create call, also of one that is refused."""
-    try:
-        return msgspec.json.decode(body, type=_Asked)
-    except msgspec.MsgspecError:
-        return _Asked()
+def _no_batch(_: str) -> Problem:
+    return Problem(message="Job was not found.", status=404)
+
+
+def _has_ended(job: Job) -> Problem:
+    return Problem(message=f"Job is {_STATUSES[job.phase]} and cannot be cancelled.")
 
 
 def _order(body: JsonObject) -> Order:

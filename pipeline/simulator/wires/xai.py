@@ -22,10 +22,12 @@ from pipeline.simulator.wires._compatible.lines import CompatibleLines, Why
 from pipeline.simulator.wires._compatible.live import CompatibleLive
 from pipeline.simulator.wires._compatible.performing import Dialect
 from pipeline.simulator.wires.openai.files import FileRoutes
+from pipeline.simulator.wires.openai.keeping import Keeper
 from pipeline.simulator.wires.openai.speaking import (
     Problem,
     RefusedError,
     Speaker,
+    as_asked,
     decoded,
     missing,
     whole_number,
@@ -87,6 +89,7 @@ class _Batches:
     def __init__(self, engine: Engine, speaker: Speaker) -> None:
         self._engine = engine
         self._speaker = speaker
+        self._keeper = Keeper(engine, speaker, WIRE, shown=self._rendered, unknown=_no_batch, ended=_has_ended)
 
     def routes(self, prefix: str) -> list[Route]:
         """Return the routes."""
@@ -94,8 +97,8 @@ class _Batches:
         return [
             route(path, "create", self._create, method="POST", seen=self._record_create),
             route(path, "list", self._list),
-            route(f"{path}/{{batch_id}}:cancel", "cancel", self._cancel, method="POST"),
-            route(f"{path}/{{batch_id}}", "poll", self._retrieve),
+            route(f"{path}/{{batch_id}}:cancel", "cancel", self._keeper.cancel, method="POST"),
+            route(f"{path}/{{batch_id}}", "poll", self._keeper.retrieve),
             route(f"{path}/{{batch_id}}/results", "download", self._results),
         ]
 
@@ -109,20 +112,14 @@ class _Batches:
         order = Order(
             wire=WIRE, input_file_id=file_id, endpoint=_ENDPOINT, metadata={"name": name}, completion_window="24h"
         )
-        request.state.batch_id = batch_id = f"batch_{self._engine.clock.nonce()}"
-        job = self._engine.create_job(order, batch_id=batch_id, delay=getattr(request.state, "delay", 0.0))
+        job = self._keeper.create(request, order, f"batch_{self._engine.clock.nonce()}")
         return self._speaker.json(self._rendered(job))
 
     def _record_create(self, request: Request, answered: Answered) -> None:
-        asked = _as_asked(request.state.body)
+        asked = as_asked(request.state.body, _Asked)
         self._speaker.record_create(
             request, answered, wire=WIRE, input_file_id=asked.input_file_id, metadata={"name": asked.name or ""}
         )
-
-    async def _retrieve(self, request: Request) -> Response:
-        job = self._found(request)
-        await run_in_threadpool(self._engine.poll, [job])
-        return self._speaker.json(self._rendered(job))
 
     async def _list(self, request: Request) -> Response:
         begin, end = _page(request)
@@ -132,7 +129,7 @@ class _Batches:
         return self._speaker.json({"batches": rows, "pagination_token": str(end) if end < len(jobs) else None})
 
     async def _results(self, request: Request) -> Response:
-        job = self._found(request)
+        job = self._keeper.found(request)
         begin, end = _page(request)
         found = await run_in_threadpool(self._read, job, begin, end + 1)
         token = str(end) if len(found) > end - begin else None
@@ -146,18 +143,6 @@ class _Batches:
         lines = (line.strip() for file in files if file for line in file.path.read_bytes().split(b"\n"))
         return list(islice((line for line in lines if _is_json(line)), begin, end))
 
-    async def _cancel(self, request: Request) -> Response:
-        job = self._found(request)
-        if not await run_in_threadpool(self._engine.cancel, job):
-            raise RefusedError(Problem(message="The batch has ended.", status=400))
-        return self._speaker.json(self._rendered(job))
-
-    def _found(self, request: Request) -> Job:
-        job = self._engine.job(request.path_params["batch_id"], wire=WIRE)
-        if job is None:
-            raise RefusedError(Problem(message="There is no such batch.", status=404))
-        return job
-
     def _rendered(self, job: Job) -> JsonObject:
         with self._engine.lock:
             return _batch(job)
@@ -168,12 +153,12 @@ class _Asked(msgspec.Struct, frozen=True):
     input_file_id: str | None = None
 
 
-def _as_asked(body: bytes) -> _Asked:
-    """Return what the ledger notes of a create call, also of one that is refused."""
-    try:
-        return msgspec.json.decode(body, type=_Asked)
-    except msgspec.MsgspecError:
-        return _Asked()
+def _no_batch(_: str) -> Problem:
+    return Problem(message="There is no such batch.", status=404)
+
+
+def _has_ended(_: Job) -> Problem:
+    return Problem(message="The batch has ended.")
 
 
 def _is_json(line: bytes) -> bool:

@@ -10,10 +10,10 @@ from pipeline.simulator.engine import Engine
 from pipeline.simulator.jobs import Job, LineProblem
 from pipeline.simulator.running import Checked, Executed
 from pipeline.simulator.wires._compatible.performing import Dialect, perform
+from pipeline.simulator.wires.openai.lines import check_lines
 from pipeline.simulator.wires.openai.speaking import Problem, struck
 
 Why = Literal["expired", "cancelled"]
-_MOST_PROBLEMS = 100
 _LONGEST_ID = 64
 _LINE_400 = Problem(message="Invalid request: the simulator was told to refuse it.", code="invalid_value")
 
@@ -115,22 +115,12 @@ class _Check:
 
     def file(self, path: Path) -> Checked:
         """Return where the lines lie, or what is wrong with them."""
-        offsets: list[int] = []
-        problems: list[LineProblem] = []
-        at = 0
-        with path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                offsets.append(at)
-                at += len(line)
-                message = self._problem(line)
-                if message is not None and len(problems) < _MOST_PROBLEMS:
-                    problems.append(LineProblem(code="invalid_request", message=message, line=number))
-        if not offsets:
-            problems.append(LineProblem(code="empty_file", message="The input file is empty."))
-        if len(offsets) > self._most:
-            message = f"The input file has {len(offsets)} requests; a batch may have {self._most}."
-            problems.append(LineProblem(code="too_many_requests_in_file", message=message))
-        return Checked(problems=tuple(problems)) if problems else Checked(offsets=offsets, model=self._model)
+        checked = check_lines(path, self._line, most=self._most, too_many="too_many_requests_in_file")
+        return checked if checked.problems else msgspec.structs.replace(checked, model=self._model)
+
+    def _line(self, line: bytes) -> LineProblem | None:
+        message = self._problem(line)
+        return None if message is None else LineProblem(code="invalid_request", message=message)
 
     def _problem(self, line: bytes) -> str | None:
         try:

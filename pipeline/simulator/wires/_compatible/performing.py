@@ -9,8 +9,8 @@ from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.judge import Reply
 from pipeline.simulator.wires.openai import chat
-from pipeline.simulator.wires.openai.performing import Done
-from pipeline.simulator.wires.openai.speaking import Problem, invalid, missing, struck
+from pipeline.simulator.wires.openai.performing import Done, model_problem
+from pipeline.simulator.wires.openai.speaking import Problem, invalid, struck
 
 
 def plain_usage(reply: Reply) -> JsonObject:
@@ -43,7 +43,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
 def perform(engine: Engine, dialect: Dialect, body: JsonObject, *, mark: str, twist: str | None) -> Done | Problem:
     """Return the answer to the request, or why it is refused."""
     known = {name: value for name, value in body.items() if name not in dialect.extras}
-    problem = _model_problem(engine, body) or _effort_problem(dialect, body) or _either_problem(dialect, body)
+    problem = model_problem(engine, body) or _effort_problem(dialect, body) or _either_problem(dialect, body)
     problem = problem or chat.problem(known)
     if problem is not None:
         return problem
@@ -66,16 +66,6 @@ def _think_aloud(dialect: Dialect, message: JsonObject, reply: Reply) -> None:
     else:
         thinking = {"type": "thinking", "thinking": [{"type": "text", "text": reply.thoughts}]}
         message["content"] = [thinking, {"type": "text", "text": message["content"] or ""}]
-
-
-def _model_problem(engine: Engine, body: JsonObject) -> Problem | None:
-    model = body.get("model")
-    if not isinstance(model, str) or not model:
-        return missing("model")
-    if engine.settings.models and model not in engine.settings.models:
-        message = f"The model '{model}' does not exist."
-        return Problem(message=message, status=404, param="model", code="model_not_found")
-    return None
 
 
 def _effort_problem(dialect: Dialect, body: JsonObject) -> Problem | None:

@@ -13,10 +13,12 @@ from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.jobs import Job, Order, Phase
 from pipeline.simulator.wires.openai.files import LIFETIME
+from pipeline.simulator.wires.openai.keeping import Keeper
 from pipeline.simulator.wires.openai.speaking import (
     Problem,
     RefusedError,
     Speaker,
+    as_asked,
     decoded,
     invalid,
     listing,
@@ -51,6 +53,7 @@ class Batches:
         self._wire = wire
         self._speaker = speaker or Speaker(engine)
         self._batch = rendered or rendered_batch
+        self._keeper = Keeper(engine, self._speaker, wire, shown=self._rendered, unknown=_no_batch, ended=_has_ended)
 
     def routes(self, prefix: str) -> list[Route]:
         """Return the routes."""
@@ -58,28 +61,20 @@ class Batches:
         return [
             route(f"{prefix}/batches", "create", self._create, method="POST", seen=self._record_create),
             route(f"{prefix}/batches", "list", self._list),
-            route(f"{prefix}/batches/{{batch_id}}", "poll", self._retrieve),
-            route(f"{prefix}/batches/{{batch_id}}/cancel", "cancel", self._cancel, method="POST"),
+            route(f"{prefix}/batches/{{batch_id}}", "poll", self._keeper.retrieve),
+            route(f"{prefix}/batches/{{batch_id}}/cancel", "cancel", self._keeper.cancel, method="POST"),
         ]
 
     async def _create(self, request: Request) -> Response:
-        body = decoded(request.state.body)
-        order = _order(body, self._wire)
-        batch_id = f"batch_{self._engine.clock.nonce()}"
-        request.state.batch_id = batch_id
-        job = self._engine.create_job(order, batch_id=batch_id, delay=getattr(request.state, "delay", 0.0))
+        order = _order(decoded(request.state.body), self._wire)
+        job = self._keeper.create(request, order, f"batch_{self._engine.clock.nonce()}")
         return self._speaker.json(self._rendered(job))
 
     def _record_create(self, request: Request, answered: Answered) -> None:
-        asked = _as_asked(request.state.body)
+        asked = as_asked(request.state.body, _Asked)
         self._speaker.record_create(
             request, answered, wire=self._wire, input_file_id=asked.input_file_id, metadata=asked.metadata
         )
-
-    async def _retrieve(self, request: Request) -> Response:
-        job = self._found(request)
-        await run_in_threadpool(self._engine.poll, [job])
-        return self._speaker.json(self._rendered(job))
 
     async def _list(self, request: Request) -> Response:
         limit = whole_number(request, "limit", default=20, most=100)
@@ -87,20 +82,6 @@ class Batches:
         page = page_of([job.batch_id for job in jobs], request, limit)
         await run_in_threadpool(self._engine.poll, jobs[page])
         return self._speaker.json(listing([self._rendered(job) for job in jobs[page]], more=page.stop < len(jobs)))
-
-    async def _cancel(self, request: Request) -> Response:
-        job = self._found(request)
-        if not await run_in_threadpool(self._engine.cancel, job):
-            message = f"Cannot cancel a batch with status '{job.phase}'."
-            raise RefusedError(Problem(message=message, status=409))
-        return self._speaker.json(self._rendered(job))
-
-    def _found(self, request: Request) -> Job:
-        batch_id = request.path_params["batch_id"]
-        job = self._engine.job(batch_id, wire=self._wire)
-        if job is None:
-            raise RefusedError(_no_batch(batch_id))
-        return job
 
     def _rendered(self, job: Job) -> JsonObject:
         with self._engine.lock:
@@ -112,16 +93,12 @@ class _Asked(msgspec.Struct, frozen=True):
     metadata: dict[str, str] | None = None
 
 
-def _as_asked(body: bytes) -> _Asked:
-    """Return what the ledger notes of a create call, also of one that is refused."""
-    try:
-        return msgspec.json.decode(body, type=_Asked)
-    except msgspec.MsgspecError:
-        return _Asked()
-
-
 def _no_batch(batch_id: str) -> Problem:
     return Problem(message=f"No batch found with id '{batch_id}'.", status=404)
+
+
+def _has_ended(job: Job) -> Problem:
+    return Problem(message=f"Cannot cancel a batch with status '{job.phase}'.", status=409)
 
 
 def _order(body: JsonObject, wire: str) -> Order:

@@ -1,5 +1,6 @@
 """The lines of OpenAI's batch files: the check of a whole input file, and what becomes of each request."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -85,6 +86,26 @@ def _uuid(mark: str) -> str:
     return f"{name[:8]}-{name[8:12]}-4{name[12:15]}-8{name[15:18]}-{name[18:30]}"
 
 
+def check_lines(path: Path, problem_of: Callable[[bytes], LineProblem | None], *, most: int, too_many: str) -> Checked:
+    """Return where the lines of an input file lie, or what is wrong with them; `too_many` is the word for that."""
+    offsets: list[int] = []
+    problems: list[LineProblem] = []
+    at = 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            offsets.append(at)
+            at += len(line)
+            problem = problem_of(line)
+            if problem is not None and len(problems) < _MOST_PROBLEMS:
+                problems.append(msgspec.structs.replace(problem, line=number))
+    if not offsets:
+        problems.append(LineProblem(code="empty_file", message="The input file is empty."))
+    if len(offsets) > most:
+        message = f"The input file has {len(offsets)} requests; a batch may have {most}."
+        problems.append(LineProblem(code=too_many, message=message))
+    return Checked(problems=tuple(problems)) if problems else Checked(offsets=offsets)
+
+
 class _Check:
     """The check of one input file."""
 
@@ -96,31 +117,15 @@ class _Check:
 
     def file(self, path: Path) -> Checked:
         """Return where the lines lie, or what is wrong with them."""
-        offsets: list[int] = []
-        problems: list[LineProblem] = []
-        at = 0
-        with path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                offsets.append(at)
-                at += len(line)
-                problem = self._line(line, number)
-                if problem is not None and len(problems) < _MOST_PROBLEMS:
-                    problems.append(problem)
-        if not offsets:
-            problems.append(LineProblem(code="empty_file", message="The input file is empty."))
-        if len(offsets) > self._most:
-            message = f"The input file has {len(offsets)} requests; a batch may have {self._most}."
-            problems.append(LineProblem(code="too_many_tasks", message=message))
-        return Checked(problems=tuple(problems)) if problems else Checked(offsets=offsets, model=self._model)
+        checked = check_lines(path, self._line, most=self._most, too_many="too_many_tasks")
+        return checked if checked.problems else msgspec.structs.replace(checked, model=self._model)
 
-    def _line(self, line: bytes, number: int) -> LineProblem | None:
+    def _line(self, line: bytes) -> LineProblem | None:
         try:
             row = msgspec.json.decode(line, type=JsonObject)
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            message = "This line is not parseable as valid JSON."
-            return LineProblem(code="invalid_json_line", message=message, line=number)
-        problem = self._row_problem(row) or self._body_problem(row["body"])
-        return None if problem is None else msgspec.structs.replace(problem, line=number)
+            return LineProblem(code="invalid_json_line", message="This line is not parseable as valid JSON.")
+        return self._row_problem(row) or self._body_problem(row["body"])
 
     def _row_problem(self, row: JsonObject) -> LineProblem | None:
         for name, kind in (("custom_id", str), ("method", str), ("url", str), ("body", dict)):

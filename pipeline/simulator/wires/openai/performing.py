@@ -30,7 +30,7 @@ def perform(engine: Engine, url: str, body: JsonObject, *, mark: str, twist: str
     speech = _SPOKEN.get(url)
     if speech is None:
         return invalid("url", f"The simulator does not speak {url}; use {CHAT} or {RESPONSES}.")
-    problem = _model_problem(engine, body) or speech.problem(body)
+    problem = model_problem(engine, body) or speech.problem(body)
     if problem is not None:
         return problem
     ask = speech.ask(body)
@@ -40,7 +40,8 @@ def perform(engine: Engine, url: str, body: JsonObject, *, mark: str, twist: str
     return Done(body=speech.answer(body, reply, mark=mark, at=int(engine.now())), ask=ask, reply=reply)
 
 
-def _model_problem(engine: Engine, body: JsonObject) -> Problem | None:
+def model_problem(engine: Engine, body: JsonObject) -> Problem | None:
+    """Return why the model cannot be asked, if so."""
     model = body.get("model")
     if not isinstance(model, str) or not model:
         return missing("model")

@@ -1,6 +1,7 @@
 """How OpenAI words what goes wrong, and what every one of its routes does first: check the key, meet the faults."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -16,6 +17,8 @@ from pipeline.simulator.ledger import CreateReceived
 Handler = Callable[[Request], Awaitable[Response]]
 Seen = Callable[[Request, Answered], None]
 _INVALID = "invalid_request_error"
+
+T = TypeVar("T")
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,6 +191,14 @@ def decoded(body: bytes) -> JsonObject:
     except msgspec.MsgspecError as error:
         message = "We could not parse the JSON body of your request: it must be one JSON object."
         raise RefusedError(Problem(message=message)) from error
+
+
+def as_asked(body: bytes, kind: type[T]) -> T:
+    """Return what the ledger notes of a create call, also of one that is refused: as much of it as can be read."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.MsgspecError:
+        return kind()
 
 
 def whole_number(request: Request, name: str, *, default: int, most: int) -> int:

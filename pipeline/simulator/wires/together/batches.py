@@ -12,7 +12,8 @@ from pipeline.simulator.calls import Answered
 from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.jobs import Job, Order, Phase
-from pipeline.simulator.wires.openai.speaking import Problem, RefusedError, Speaker, decoded
+from pipeline.simulator.wires.openai.keeping import Keeper
+from pipeline.simulator.wires.openai.speaking import Problem, RefusedError, Speaker, as_asked, decoded
 
 WIRE = "together"
 _ENDPOINT = "/v1/chat/completions"
@@ -35,6 +36,7 @@ class Jobs:
     def __init__(self, engine: Engine, speaker: Speaker) -> None:
         self._engine = engine
         self._speaker = speaker
+        self._keeper = Keeper(engine, speaker, WIRE, shown=self._rendered, unknown=_no_batch, ended=_has_ended)
 
     def routes(self, prefix: str) -> list[Route]:
         """Return the routes."""
@@ -42,8 +44,8 @@ class Jobs:
         return [
             route(path, "create", self._create, method="POST", seen=self._record_create),
             route(path, "list", self._list),
-            route(f"{path}/{{batch_id}}", "poll", self._retrieve),
-            route(f"{path}/{{batch_id}}/cancel", "cancel", self._cancel, method="POST"),
+            route(f"{path}/{{batch_id}}", "poll", self._keeper.retrieve),
+            route(f"{path}/{{batch_id}}/cancel", "cancel", self._keeper.cancel, method="POST"),
         ]
 
     async def _create(self, request: Request) -> Response:
@@ -56,36 +58,17 @@ class Jobs:
         if file is None:
             raise RefusedError(Problem(message="input file not found", status=404))
         order = Order(wire=WIRE, input_file_id=file.file_id, endpoint=_ENDPOINT, metadata=None, completion_window="24h")
-        request.state.batch_id = batch_id = _uuid(self._engine.clock.nonce())
-        job = self._engine.create_job(order, batch_id=batch_id, delay=getattr(request.state, "delay", 0.0))
+        job = self._keeper.create(request, order, _uuid(self._engine.clock.nonce()))
         return self._speaker.json({"job": self._rendered(job), "warning": None}, 201)
 
     def _record_create(self, request: Request, answered: Answered) -> None:
-        self._speaker.record_create(
-            request, answered, wire=WIRE, input_file_id=_as_asked(request.state.body).input_file_id
-        )
-
-    async def _retrieve(self, request: Request) -> Response:
-        job = self._found(request)
-        await run_in_threadpool(self._engine.poll, [job])
-        return self._speaker.json(self._rendered(job))
+        asked = as_asked(request.state.body, _Asked)
+        self._speaker.record_create(request, answered, wire=WIRE, input_file_id=asked.input_file_id)
 
     async def _list(self, request: Request) -> Response:  # noqa: ARG002 - a route takes the request
         jobs = self._engine.listed_jobs(wire=WIRE)
         await run_in_threadpool(self._engine.poll, jobs)
         return self._speaker.json([self._rendered(job) for job in jobs])
-
-    async def _cancel(self, request: Request) -> Response:
-        job = self._found(request)
-        if not await run_in_threadpool(self._engine.cancel, job):
-            raise RefusedError(Problem(message=f"batch is {_STATUSES[job.phase]} and cannot be cancelled"))
-        return self._speaker.json(self._rendered(job))
-
-    def _found(self, request: Request) -> Job:
-        job = self._engine.job(request.path_params["batch_id"], wire=WIRE)
-        if job is None:
-            raise RefusedError(Problem(message="batch not found", status=404))
-        return job
 
     def _rendered(self, job: Job) -> JsonObject:
         file = self._engine.files.get(job.order.input_file_id, wire=WIRE)
@@ -97,12 +80,12 @@ class _Asked(msgspec.Struct, frozen=True):
     input_file_id: str | None = None
 
 
-def _as_asked(body: bytes) -> _Asked:
-    """Return what the ledger notes of a create call, also of one that is refused."""
-    try:
-        return msgspec.json.decode(body, type=_Asked)
-    except msgspec.MsgspecError:
-        return _Asked()
+def _no_batch(_: str) -> Problem:
+    return Problem(message="batch not found", status=404)
+
+
+def _has_ended(job: Job) -> Problem:
+    return Problem(message=f"batch is {_STATUSES[job.phase]} and cannot be cancelled")
 
 
 def _uuid(name: str) -> str:

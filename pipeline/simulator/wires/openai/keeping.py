@@ -1,0 +1,63 @@
+"""What every provider of OpenAI's kind does about a batch that is there: look it up, show it, cancel it."""
+
+from collections.abc import Callable
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from pipeline.simulator.documents import JsonObject
+from pipeline.simulator.engine import Engine
+from pipeline.simulator.jobs import Job, Order
+from pipeline.simulator.wires.openai.speaking import Problem, RefusedError, Speaker
+
+
+class Keeper:
+    """The batches of one wire.
+
+    `shown` is a batch as the wire has it, `unknown` what is said of an id that is none, `ended` of one that cannot be
+    cancelled any more.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        speaker: Speaker,
+        wire: str,
+        *,
+        shown: Callable[[Job], JsonObject],
+        unknown: Callable[[str], Problem],
+        ended: Callable[[Job], Problem],
+    ) -> None:
+        self._engine = engine
+        self._speaker = speaker
+        self._wire = wire
+        self._shown = shown
+        self._unknown = unknown
+        self._ended = ended
+
+    def create(self, request: Request, order: Order, batch_id: str) -> Job:
+        """Return a new batch of this id; one that a fault applies late begins later."""
+        request.state.batch_id = batch_id
+        return self._engine.create_job(order, batch_id=batch_id, delay=getattr(request.state, "delay", 0.0))
+
+    def found(self, request: Request) -> Job:
+        """Return the batch that the call names, or refuse it."""
+        batch_id = request.path_params["batch_id"]
+        job = self._engine.job(batch_id, wire=self._wire)
+        if job is None:
+            raise RefusedError(self._unknown(batch_id))
+        return job
+
+    async def retrieve(self, request: Request) -> Response:
+        """Answer with the batch as it is now."""
+        job = self.found(request)
+        await run_in_threadpool(self._engine.poll, [job])
+        return self._speaker.json(self._shown(job))
+
+    async def cancel(self, request: Request) -> Response:
+        """Stop the batch and answer with it, or refuse to."""
+        job = self.found(request)
+        if not await run_in_threadpool(self._engine.cancel, job):
+            raise RefusedError(self._ended(job))
+        return self._speaker.json(self._shown(job))
