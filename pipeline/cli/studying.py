@@ -29,11 +29,11 @@ from pipeline.operations.reporting import status
 from pipeline.operations.resuming import Standing, standing, submit_all
 from pipeline.operations.resuming import resume as resume_runs
 from pipeline.operations.settling import adopt_by_hand, void_by_hand
-from pipeline.operations.studies import Plan, check_keys, freeze, open_runs
+from pipeline.operations.starting import check_start, open_study
+from pipeline.operations.studies import Plan
 from pipeline.operations.worker import Run, Worker
 from pipeline.pairing import Cohesion, cohesion
 from pipeline.state import NOT_SENT, UNSETTLED, BatchState
-from pipeline.storage.probe import ensure_proven
 from pipeline.wording import and_more, counted
 
 
@@ -219,13 +219,11 @@ def _why(batch: BatchState) -> str:
 
 
 def submitted(worker: Worker, file: str) -> list[Run]:
-    """Freeze the experiment, open its runs and send what is due."""
+    """Start the study of the file, telling on the way what to know about it; return its runs."""
     planned = studies.plan(file, worker=worker)
     _tell_left_out(planned)
     _tell_apart(planned)
-    check_keys(worker, (run.config for run in planned.runs))
-    studies.check_growth(worker, planned.experiment)
-    ensure_proven(worker.store, worker.clock)
+    check_start(worker, planned)
     runs = _opened(worker, planned)
     _tell_kept(planned, runs)
     submit_all(runs)
@@ -233,9 +231,9 @@ def submitted(worker: Worker, file: str) -> list[Run]:
 
 
 def _opened(worker: Worker, planned: Plan) -> list[Run]:
-    """Fix the runs; from the first one on there is something to resume."""
+    """Open the study; from the first open run on there is something to resume if this is interrupted."""
     try:
-        runs = open_runs(worker, planned, experiment_digest=freeze(worker, planned))
+        runs = open_study(worker, planned)
     except KeyboardInterrupt:
         if any(run.refresh().plan for run in worker.runs(planned.experiment.name)):
             if_interrupted(RESUMABLE)
