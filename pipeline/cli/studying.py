@@ -10,6 +10,7 @@ from pipeline.cli.app import (
     FileArgument,
     IntervalOption,
     JsonOption,
+    MostOption,
     NamesArgument,
     StoreOption,
     StrictOption,
@@ -168,11 +169,11 @@ def _summary(planned: Plan) -> dict[str, object]:
 
 
 @app.command()
-def submit(file: FileArgument, store: StoreOption = None) -> int:
+def submit(file: FileArgument, most_requests: MostOption = None, store: StoreOption = None) -> int:
     """Plan and submit every batch; does not poll; safe to repeat."""
     if_interrupted(_NOTHING_YET)
     worker = worker_on(store)
-    runs = submitted(worker, file)
+    runs = submitted(worker, file, most_requests=most_requests)
     if _tell_unsent(runs):
         return 1
     if not any(planning.is_open(run.state) for run in runs):
@@ -218,12 +219,12 @@ def _why(batch: BatchState) -> str:
     return batch.unsent or batch.note or "waits until the provider takes more"
 
 
-def submitted(worker: Worker, file: str) -> list[Run]:
+def submitted(worker: Worker, file: str, *, most_requests: int | None = None) -> list[Run]:
     """Start the study of the file, telling on the way what to know about it; return its runs."""
     planned = studies.plan(file, worker=worker)
     _tell_left_out(planned)
     _tell_apart(planned)
-    check_start(worker, planned)
+    check_start(worker, planned, most_requests=most_requests)
     runs = _opened(worker, planned)
     _tell_kept(planned, runs)
     submit_all(runs)
@@ -262,12 +263,17 @@ def resume(
 
 @app.command()
 def run(
-    file: FileArgument, interval: IntervalOption = 60.0, strict: StrictOption = False, store: StoreOption = None
+    file: FileArgument,
+    interval: IntervalOption = 60.0,
+    most_requests: MostOption = None,
+    strict: StrictOption = False,
+    store: StoreOption = None,
 ) -> int:
     """Submit, then resume."""
     if_interrupted(_NOTHING_YET)
     worker = worker_on(store)
-    return finish(worker, submitted(worker, file), interval=interval, strict=strict)
+    runs = submitted(worker, file, most_requests=most_requests)
+    return finish(worker, runs, interval=interval, strict=strict)
 
 
 def finish(worker: Worker, runs: list[Run], *, interval: float, once: bool = False, strict: bool = False) -> int:
