@@ -1,5 +1,6 @@
 """Commands that move a study on: plan, submit, resume, run, cancel, adopt, void."""
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -33,7 +34,7 @@ from pipeline.operations.settling import adopt_by_hand, void_by_hand
 from pipeline.operations.starting import check_start, open_study
 from pipeline.operations.studies import Plan
 from pipeline.operations.worker import Run, Worker
-from pipeline.pairing import Cohesion, cohesion
+from pipeline.pairing import Cohesion
 from pipeline.state import NOT_SENT, UNSETTLED, BatchState
 from pipeline.wording import and_more, counted
 
@@ -52,7 +53,7 @@ def plan(file: FileArgument, as_json: JsonOption = False, store: StoreOption = N
     }
     show_runs(f"experiment {planned.experiment.name}", ["requests", "batches", "bytes", "≈ input tokens"], lines)
     _tell_left_out(planned)
-    _tell_apart(planned)
+    _tell_outlook(planned)
     later = sum(run.later for run in planned.runs)
     if later:
         turns = counted(later, "request is a later turn", "requests are later turns")
@@ -106,40 +107,32 @@ def _tell_left_out(planned: Plan) -> None:
         complain(f"{missing} not there to be judged: {reasons}", title="note")
 
 
-def _cohesion(planned: Plan) -> Cohesion | None:
-    """Return how far the pairs hang together; None if nothing is compared."""
-    if not len(planned.pairs):
-        return None
-    groups = planned.samples.groups()
-    return cohesion(
-        planned.pairs,
-        contestants=planned.samples.contestants(),
-        groups=groups if any(group is not None for group in groups) else None,
-    )
-
-
-def _tell_apart(planned: Plan) -> None:
+def _tell_outlook(planned: Plan) -> None:
     """Say before anything is paid for that no ranking of all can come of these pairs, and what helps."""
-    found = _cohesion(planned)
+    found = planned.cohesion()
     if found is None:
         return
-    what = "contestants" if planned.samples.has("contestant") else "samples"
-    said = []
+    match found.outlook:
+        case "apart":
+            more = len(planned.pairs) < found.possible
+            helps = f": a larger pairs.count helps, {found.enough:,} as a rule" if more else ""
+            why = " and ".join(_apart(planned, found))
+            complain(f"{why}, so that no ranking of all can come of them{helps}", title="warning")
+        case "by group":
+            each = f"`pairlog rank {planned.experiment.name} --per group` ranks each group alone"
+            complain(f"no contestant stands in two groups, so that there is no ranking of all: {each}", title="note")
+        case "some unpaired":
+            say(f"{found.unpaired:,} of {counted(len(planned.samples), 'sample')} are in no pair; every contestant is")
+
+
+def _apart(planned: Plan, found: Cohesion) -> Iterator[str]:
+    """Yield what keeps the pairs from linking everyone."""
     if found.parts > found.least:
         apart = "that nothing links" if found.least == 1 else f"that nothing links, and {found.least:,} would do"
-        said.append(f"the {counted(len(planned.pairs), 'pair')} fall into {found.parts:,} parts {apart}")
+        yield f"the {counted(len(planned.pairs), 'pair')} fall into {found.parts:,} parts {apart}"
     if found.unranked:
-        said.append(f"{found.unranked:,} of {found.contestants:,} {what} are in no pair")
-    if said:
-        more = len(planned.pairs) < found.possible
-        helps = f": a larger pairs.count helps, {found.enough:,} as a rule" if more else ""
-        complain(f"{' and '.join(said)}, so that no ranking of all can come of them{helps}", title="warning")
-    elif found.least > 1:
-        name = planned.experiment.name
-        each = f"`pairlog rank {name} --per group` ranks each group alone"
-        complain(f"no contestant stands in two groups, so that there is no ranking of all: {each}", title="note")
-    elif found.unpaired:
-        say(f"{found.unpaired:,} of {counted(len(planned.samples), 'sample')} are in no pair; every contestant is")
+        what = "contestants" if planned.samples.has("contestant") else "samples"
+        yield f"{found.unranked:,} of {found.contestants:,} {what} are in no pair"
 
 
 def _summary(planned: Plan) -> dict[str, object]:
@@ -154,7 +147,7 @@ def _summary(planned: Plan) -> dict[str, object]:
         }
         for run in planned.runs
     ]
-    found = _cohesion(planned)
+    found = planned.cohesion()
     totals = {key: sum(int(str(run[key])) for run in runs) for key in ("requests", "batches", "bytes", "input_tokens")}
     return {
         "experiment": planned.experiment.name,
@@ -223,7 +216,7 @@ def submitted(worker: Worker, file: str, *, most_requests: int | None = None) ->
     """Start the study of the file, telling on the way what to know about it; return its runs."""
     planned = studies.plan(file, worker=worker)
     _tell_left_out(planned)
-    _tell_apart(planned)
+    _tell_outlook(planned)
     check_start(worker, planned, most_requests=most_requests)
     runs = _opened(worker, planned)
     _tell_kept(planned, runs)
