@@ -17,11 +17,10 @@ from assets.resources import Workers
 from assets.summaries import about_outputs, about_rows, about_sent, is_sent, report, total, why
 from pipeline.ids import SegmentId
 from pipeline.operations import slicing
+from pipeline.operations.budgets import check_budget, wanted_by
 from pipeline.operations.slicing import Chosen
 from pipeline.operations.worker import Worker
-from pipeline.slices import to_be_sent
 from pipeline.tasks import task_named
-from pipeline.wording import counted
 
 PROVIDER_POOL = "provider_api"
 _IN_ONE_DAGSTER_RUN = dg.BackfillPolicy.single_run()
@@ -33,14 +32,9 @@ class Budget(dg.Config):
     most_requests: int | None = Field(default=None, description="Send nothing if it would be more requests than this.")
 
     def check(self, chosen: Iterable[Chosen]) -> None:
-        """Raise a Failure if the slices that nobody asked for yet lead to more requests than may be sent."""
-        wanted = sum(to_be_sent(some.run.state, each) for some in chosen for each in some.slices())
-        if self.most_requests is not None and wanted > self.most_requests:
-            raise dg.Failure(
-                description=f"{counted(wanted, 'request')} would be sent, but most_requests allows "
-                f"{self.most_requests:,}; nothing was sent. Raise it, or choose fewer segments",
-                allow_retries=False,
-            )
+        """Raise ConfigError if the slices that nobody asked for yet lead to more requests than may be sent."""
+        remedy = "Raise it, or choose fewer segments"
+        check_budget(wanted_by(chosen), self.most_requests, limit="most_requests", remedy=remedy)
 
 
 @dg.asset(

@@ -9,6 +9,7 @@ round). Whether the pairs hang together, so that a ranking can come of them, is 
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -87,6 +88,9 @@ def reverse_subset(n_pairs: int, *, share: float, seed: int) -> Ranks:
     return np.sort(chosen)
 
 
+Outlook = Literal["whole", "some unpaired", "by group", "apart"]
+
+
 class Cohesion(msgspec.Struct, frozen=True, kw_only=True):
     """How far pairs link those who are to be ranked.
 
@@ -102,9 +106,17 @@ class Cohesion(msgspec.Struct, frozen=True, kw_only=True):
     possible: int
 
     @property
-    def is_whole(self) -> bool:
-        """Whether further pairs would link nobody else."""
-        return self.parts <= self.least and not self.unranked
+    def outlook(self) -> Outlook:
+        """What ranking can come of the pairs.
+
+        One of all; one of all, though samples of some contestants meet nobody; one of each group alone; none of all,
+        where further pairs would link more.
+        """
+        if self.parts > self.least or self.unranked:
+            return "apart"
+        if self.least > 1:
+            return "by group"
+        return "some unpaired" if self.unpaired else "whole"
 
     @property
     def enough(self) -> int:

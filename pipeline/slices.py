@@ -87,6 +87,11 @@ def to_be_sent(state: RunState, each: Slice) -> int:
     return -(-each.requests * state.plan.requests // max(first, 1))
 
 
+def to_be_sent_of_run(state: RunState, requests: int) -> int:
+    """Return how many requests asking for a whole run leads to: all of them if nobody has planned it."""
+    return requests if state.plan is None else sum(to_be_sent(state, each) for each in slices_of(state))
+
+
 def sendable(each: Slice, now: datetime) -> bool:
     """Say whether something of an asked slice waits to be sent and need not wait longer."""
     return any(batch.phase == "planned" or planning.may_be_sent(batch, now) for batch in each.unsent)

@@ -71,6 +71,10 @@ StoreOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
 IntervalOption = Annotated[float, typer.Option("--interval", metavar="SECONDS", min=0.0, help="Between two polls.")]
+MostOption = Annotated[
+    int | None,
+    typer.Option("--most-requests", metavar="N", min=0, help="Send nothing if it would be more requests than this."),
+]
 StrictOption = Annotated[bool, typer.Option("--strict", help="Exit 1 if any request did not end as ok.")]
 FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="The experiment file.")]
 NamesArgument = Annotated[list[str] | None, typer.Argument(metavar="EXPERIMENT", help="Default: all.")]

@@ -2,36 +2,23 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.cli.app import chosen, worker_on
 from pipeline.cli.screen import complain, headline, number, place, print_json, rows, say
 from pipeline.domain import Counts
 from pipeline.errors import ConfigError, StoreError
-from pipeline.ids import ExperimentName, digest
+from pipeline.ids import ExperimentName
 from pipeline.operations import answers, summaries
 from pipeline.operations.absences import absent_in
 from pipeline.operations.answers import Answers, Ranked
 from pipeline.operations.files import ending, write_bytes, write_table
+from pipeline.operations.imported import answers_of_file, report_of_file
 from pipeline.operations.worker import Worker
-from pipeline.ranking import (
-    Basis,
-    Ranking,
-    RankingOptions,
-    Unrankable,
-    breakdowns,
-    comparisons_from_csv,
-    diagnose,
-    panel,
-    rank,
-    report_html,
-    verdict,
-)
+from pipeline.ranking import Ranking, RankingOptions, Unrankable, verdict
 from pipeline.ranking.connectivity import listed
 from pipeline.ranking.report.markup import named
 from pipeline.wording import counted
@@ -85,18 +72,8 @@ def write_report(question: Question, *, out: str) -> int:
     """Write the report and return the exit code."""
     title = question.title
     if question.source is not None:
-        found = _of_file(question)
-        page = report_html(
-            found.rows,
-            found.ranking,
-            found.found,
-            experiment=title,
-            parts=found.parts,
-            panel=found.panel,
-            options=found.options,
-            provenance=_origin(question.source),
-        )
-        _write_page(page, out)
+        found = _of_file(question, question.source)
+        _write_page(report_of_file(question.source, found), out)
         return _concluded(found.ranking)
     worker = worker_on(question.store)
     (experiment,) = chosen(worker, [title])
@@ -161,40 +138,16 @@ def _concluded(ranking: Ranking | Unrankable) -> int:
 def _ranked(question: Question, per: str | None) -> Ranked:
     title = question.title
     if question.source is not None:
-        return answers.ranked_per(_of_file(question), per, title=title, counts=Counts())
+        return answers.ranked_per(_of_file(question, question.source), per, title=title, counts=Counts())
     worker = worker_on(question.store)
     name, *beside = chosen(worker, list(dict.fromkeys(question.names)))
     return answers.ranked(worker, name, question.options, length=question.length, per=per, beside=beside)
 
 
-def _of_file(question: Question) -> Answers:
+def _of_file(question: Question, source: Path) -> Answers:
     if question.length:
         raise ConfigError("--length needs the texts: it works with an EXPERIMENT, not with --from FILE.csv")
-    table = _imported(Path(str(question.source)))
-    return Answers(
-        rows=table,
-        basis=Basis(rows=len(table)),
-        ranking=rank(table, question.options),
-        found=diagnose(table, by=question.options.by, seed=question.options.seed),
-        parts=breakdowns(table, question.options),
-        panel=panel(table, question.options),
-        options=question.options,
-    )
-
-
-def _imported(source: Path) -> pa.Table:
-    return comparisons_from_csv(_read(source), name=str(source))
-
-
-def _origin(source: Path) -> dict[str, str]:
-    return {"pairlog": version("pairlog"), "file": source.name, "SHA-256 of the file": digest(_read(source))}
-
-
-def _read(source: Path) -> bytes:
-    try:
-        return source.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"--from {source}: cannot be read ({error.strerror})") from error
+    return answers_of_file(source, question.options)
 
 
 def _document(ranked: Ranked, found: Ranking) -> dict[str, object]:

@@ -1,5 +1,6 @@
 """Commands that move a study on: plan, submit, resume, run, cancel, adopt, void."""
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -10,6 +11,7 @@ from pipeline.cli.app import (
     FileArgument,
     IntervalOption,
     JsonOption,
+    MostOption,
     NamesArgument,
     StoreOption,
     StrictOption,
@@ -29,11 +31,11 @@ from pipeline.operations.reporting import status
 from pipeline.operations.resuming import Standing, standing, submit_all
 from pipeline.operations.resuming import resume as resume_runs
 from pipeline.operations.settling import adopt_by_hand, void_by_hand
-from pipeline.operations.studies import Plan, check_keys, freeze, open_runs
+from pipeline.operations.starting import check_start, open_study
+from pipeline.operations.studies import Plan
 from pipeline.operations.worker import Run, Worker
-from pipeline.pairing import Cohesion, cohesion
+from pipeline.pairing import Cohesion
 from pipeline.state import NOT_SENT, UNSETTLED, BatchState
-from pipeline.storage.probe import ensure_proven
 from pipeline.wording import and_more, counted
 
 
@@ -51,7 +53,7 @@ def plan(file: FileArgument, as_json: JsonOption = False, store: StoreOption = N
     }
     show_runs(f"experiment {planned.experiment.name}", ["requests", "batches", "bytes", "≈ input tokens"], lines)
     _tell_left_out(planned)
-    _tell_apart(planned)
+    _tell_outlook(planned)
     later = sum(run.later for run in planned.runs)
     if later:
         turns = counted(later, "request is a later turn", "requests are later turns")
@@ -105,40 +107,32 @@ def _tell_left_out(planned: Plan) -> None:
         complain(f"{missing} not there to be judged: {reasons}", title="note")
 
 
-def _cohesion(planned: Plan) -> Cohesion | None:
-    """Return how far the pairs hang together; None if nothing is compared."""
-    if not len(planned.pairs):
-        return None
-    groups = planned.samples.groups()
-    return cohesion(
-        planned.pairs,
-        contestants=planned.samples.contestants(),
-        groups=groups if any(group is not None for group in groups) else None,
-    )
-
-
-def _tell_apart(planned: Plan) -> None:
+def _tell_outlook(planned: Plan) -> None:
     """Say before anything is paid for that no ranking of all can come of these pairs, and what helps."""
-    found = _cohesion(planned)
+    found = planned.cohesion()
     if found is None:
         return
-    what = "contestants" if planned.samples.has("contestant") else "samples"
-    said = []
+    match found.outlook:
+        case "apart":
+            more = len(planned.pairs) < found.possible
+            helps = f": a larger pairs.count helps, {found.enough:,} as a rule" if more else ""
+            why = " and ".join(_apart(planned, found))
+            complain(f"{why}, so that no ranking of all can come of them{helps}", title="warning")
+        case "by group":
+            each = f"`pairlog rank {planned.experiment.name} --per group` ranks each group alone"
+            complain(f"no contestant stands in two groups, so that there is no ranking of all: {each}", title="note")
+        case "some unpaired":
+            say(f"{found.unpaired:,} of {counted(len(planned.samples), 'sample')} are in no pair; every contestant is")
+
+
+def _apart(planned: Plan, found: Cohesion) -> Iterator[str]:
+    """Yield what keeps the pairs from linking everyone."""
     if found.parts > found.least:
         apart = "that nothing links" if found.least == 1 else f"that nothing links, and {found.least:,} would do"
-        said.append(f"the {counted(len(planned.pairs), 'pair')} fall into {found.parts:,} parts {apart}")
+        yield f"the {counted(len(planned.pairs), 'pair')} fall into {found.parts:,} parts {apart}"
     if found.unranked:
-        said.append(f"{found.unranked:,} of {found.contestants:,} {what} are in no pair")
-    if said:
-        more = len(planned.pairs) < found.possible
-        helps = f": a larger pairs.count helps, {found.enough:,} as a rule" if more else ""
-        complain(f"{' and '.join(said)}, so that no ranking of all can come of them{helps}", title="warning")
-    elif found.least > 1:
-        name = planned.experiment.name
-        each = f"`pairlog rank {name} --per group` ranks each group alone"
-        complain(f"no contestant stands in two groups, so that there is no ranking of all: {each}", title="note")
-    elif found.unpaired:
-        say(f"{found.unpaired:,} of {counted(len(planned.samples), 'sample')} are in no pair; every contestant is")
+        what = "contestants" if planned.samples.has("contestant") else "samples"
+        yield f"{found.unranked:,} of {found.contestants:,} {what} are in no pair"
 
 
 def _summary(planned: Plan) -> dict[str, object]:
@@ -153,7 +147,7 @@ def _summary(planned: Plan) -> dict[str, object]:
         }
         for run in planned.runs
     ]
-    found = _cohesion(planned)
+    found = planned.cohesion()
     totals = {key: sum(int(str(run[key])) for run in runs) for key in ("requests", "batches", "bytes", "input_tokens")}
     return {
         "experiment": planned.experiment.name,
@@ -168,11 +162,11 @@ def _summary(planned: Plan) -> dict[str, object]:
 
 
 @app.command()
-def submit(file: FileArgument, store: StoreOption = None) -> int:
+def submit(file: FileArgument, most_requests: MostOption = None, store: StoreOption = None) -> int:
     """Plan and submit every batch; does not poll; safe to repeat."""
     if_interrupted(_NOTHING_YET)
     worker = worker_on(store)
-    runs = submitted(worker, file)
+    runs = submitted(worker, file, most_requests=most_requests)
     if _tell_unsent(runs):
         return 1
     if not any(planning.is_open(run.state) for run in runs):
@@ -218,14 +212,12 @@ def _why(batch: BatchState) -> str:
     return batch.unsent or batch.note or "waits until the provider takes more"
 
 
-def submitted(worker: Worker, file: str) -> list[Run]:
-    """Freeze the experiment, open its runs and send what is due."""
+def submitted(worker: Worker, file: str, *, most_requests: int | None = None) -> list[Run]:
+    """Start the study of the file, telling on the way what to know about it; return its runs."""
     planned = studies.plan(file, worker=worker)
     _tell_left_out(planned)
-    _tell_apart(planned)
-    check_keys(worker, (run.config for run in planned.runs))
-    studies.check_growth(worker, planned.experiment)
-    ensure_proven(worker.store, worker.clock)
+    _tell_outlook(planned)
+    check_start(worker, planned, most_requests=most_requests)
     runs = _opened(worker, planned)
     _tell_kept(planned, runs)
     submit_all(runs)
@@ -233,9 +225,9 @@ def submitted(worker: Worker, file: str) -> list[Run]:
 
 
 def _opened(worker: Worker, planned: Plan) -> list[Run]:
-    """Fix the runs; from the first one on there is something to resume."""
+    """Open the study; from the first open run on there is something to resume if this is interrupted."""
     try:
-        runs = open_runs(worker, planned, experiment_digest=freeze(worker, planned))
+        runs = open_study(worker, planned)
     except KeyboardInterrupt:
         if any(run.refresh().plan for run in worker.runs(planned.experiment.name)):
             if_interrupted(RESUMABLE)
@@ -264,12 +256,17 @@ def resume(
 
 @app.command()
 def run(
-    file: FileArgument, interval: IntervalOption = 60.0, strict: StrictOption = False, store: StoreOption = None
+    file: FileArgument,
+    interval: IntervalOption = 60.0,
+    most_requests: MostOption = None,
+    strict: StrictOption = False,
+    store: StoreOption = None,
 ) -> int:
     """Submit, then resume."""
     if_interrupted(_NOTHING_YET)
     worker = worker_on(store)
-    return finish(worker, submitted(worker, file), interval=interval, strict=strict)
+    runs = submitted(worker, file, most_requests=most_requests)
+    return finish(worker, runs, interval=interval, strict=strict)
 
 
 def finish(worker: Worker, runs: list[Run], *, interval: float, once: bool = False, strict: bool = False) -> int:

@@ -22,7 +22,7 @@ from pipeline.operations.failures import apart
 from pipeline.operations.material import pairs_digest, store_pairs, store_samples
 from pipeline.operations.submitting import open_run
 from pipeline.operations.worker import Run, Worker, limits_of, limits_within, renderer
-from pipeline.pairing import Pairs
+from pipeline.pairing import Cohesion, Pairs
 from pipeline.samples import Samples
 from pipeline.storage import keys
 from pipeline.storage.objects import put_once
@@ -67,6 +67,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     pairs: Pairs
     runs: tuple[RunPlan, ...]
     left_out: dict[str, int] = {}
+
+    def cohesion(self) -> Cohesion | None:
+        """Return how far the pairs hang together; None if nothing is compared."""
+        if not len(self.pairs):
+            return None
+        groups = self.samples.groups()
+        return pairing.cohesion(
+            self.pairs,
+            contestants=self.samples.contestants(),
+            groups=groups if any(group is not None for group in groups) else None,
+        )
 
 
 def plan(location: str, *, worker: Worker | None = None) -> Plan:

@@ -184,3 +184,46 @@ def test_cancelling_goes_on_with_the_others_where_one_log_is_damaged_and_names_i
             for event in commit["events"]
         ]
         assert "cancel-asked" in kinds
+
+
+@pytest.mark.parametrize("command", [["submit"], ["run", "--interval", "0"]])
+def test_more_requests_than_allowed_are_refused_before_anything_is_written_or_sent(
+    pairlog: Pairlog,
+    simulator: Simulator,
+    experiment_file: Callable[..., Path],
+    tmp_path: Path,
+    command: list[str],
+) -> None:
+    file = experiment_file(judges=LEVELS)
+    called = pairlog(*command, file, "--most-requests", "44")
+    assert called.code == 2
+    assert called.last_line == (
+        "error: 45 requests would be sent, but --most-requests allows 44; nothing was sent. "
+        "Raise it, or ask for less in the file"
+    )
+    assert not (tmp_path / ".pairlog").exists()
+    assert simulator.ledger.batches == []
+    assert pairlog(*command, file, "--most-requests", "45").code == 0
+
+
+def test_only_what_nobody_asked_for_yet_counts_against_the_most_requests(
+    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path]
+) -> None:
+    two = LEVELS.replace(", high", "")
+    assert pairlog("submit", experiment_file(judges=two), "--most-requests", "30").code == 0
+    assert pairlog("submit", experiment_file(judges=two), "--most-requests", "0").code == 0
+    grown = experiment_file(judges=LEVELS)
+    refused = pairlog("submit", grown, "--most-requests", "14")
+    assert (refused.code, "15 requests would be sent" in refused.last_line) == (2, True)
+    assert pairlog("submit", grown, "--most-requests", "15").code == 0
+    assert len(simulator.ledger.batches) == 3
+
+
+def test_later_turns_count_against_the_most_requests(
+    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path]
+) -> None:
+    file = experiment_file(samples=3, more="task: conversation\nturns: ['Go on.', 'Why?']")
+    refused = pairlog("submit", file, "--most-requests", "8")
+    assert (refused.code, "9 requests would be sent" in refused.last_line) == (2, True)
+    assert pairlog("submit", file, "--most-requests", "9").code == 0
+    assert pairlog("run", file, "--most-requests", "0", "--interval", "0").code == 0

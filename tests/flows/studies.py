@@ -10,17 +10,16 @@ from pipeline.operations.auditing import audit
 from pipeline.operations.reporting import status
 from pipeline.operations.results import table_of
 from pipeline.operations.resuming import Standing, resume, submit
-from pipeline.operations.studies import check_keys, freeze, open_runs, plan
+from pipeline.operations.starting import check_start, open_study
+from pipeline.operations.studies import plan
 from pipeline.operations.worker import Run, Worker
 from pipeline.simulator.ledger import Ledger
-from pipeline.storage.probe import ensure_proven
 
 
 def submitted(worker: Worker, file: Path) -> list[Run]:
     planned = plan(str(file), worker=worker)
-    check_keys(worker, (run.config for run in planned.runs))
-    ensure_proven(worker.store, worker.clock)
-    runs = open_runs(worker, planned, experiment_digest=freeze(worker, planned))
+    check_start(worker, planned)
+    runs = open_study(worker, planned)
     for run in runs:
         submit(run)
     return runs

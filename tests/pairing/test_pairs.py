@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.errors import ConfigError
-from pipeline.pairing import Design, Order, Pairs, cohesion, make_pairs, reverse_subset, unranked
+from pipeline.pairing import Cohesion, Design, Order, Pairs, cohesion, make_pairs, reverse_subset, unranked
 
 
 def some_pairs(
@@ -328,4 +328,24 @@ def test_as_many_pairs_as_are_enough_link_everyone_in_most_draws():
         cohesion(some_pairs(40, design="random", count=enough, seed=seed), contestants=names) for seed in range(200)
     ]
     assert enough < 40 * 39 / 2 / 4
-    assert sum(found.is_whole for found in draws) >= 180
+    assert sum(found.outlook == "whole" for found in draws) >= 180
+
+
+@pytest.mark.parametrize(
+    ("parts", "least", "unranked", "unpaired", "expected"),
+    [
+        (1, 1, 0, 0, "whole"),
+        (1, 1, 0, 3, "some unpaired"),
+        (1, 1, 1, 1, "apart"),
+        (2, 1, 0, 0, "apart"),
+        (3, 3, 0, 0, "by group"),
+        (3, 3, 0, 2, "by group"),
+        (3, 3, 1, 1, "apart"),
+        (4, 3, 0, 0, "apart"),
+    ],
+)
+def test_what_ranking_can_come_of_pairs_is_known_before_they_are_judged(
+    parts: int, least: int, unranked: int, unpaired: int, expected: str
+) -> None:
+    found = Cohesion(parts=parts, least=least, unranked=unranked, unpaired=unpaired, contestants=10, possible=45)
+    assert found.outlook == expected

@@ -1,0 +1,24 @@
+"""Starting a study: what could stop it is checked before anything is written, then it is frozen and its runs opened."""
+
+from pipeline.operations.budgets import check_budget, wanted_by_plan
+from pipeline.operations.studies import Plan, check_growth, check_keys, freeze, open_runs
+from pipeline.operations.worker import Run, Worker
+from pipeline.storage.probe import ensure_proven
+
+
+def check_start(worker: Worker, planned: Plan, *, most_requests: int | None = None) -> None:
+    """Raise ConfigError for whatever stands against the study; nothing is written or sent."""
+    check_keys(worker, (run.config for run in planned.runs))
+    check_growth(worker, planned.experiment)
+    if most_requests is not None:
+        remedy = "Raise it, or ask for less in the file"
+        check_budget(wanted_by_plan(worker, planned), most_requests, limit="--most-requests", remedy=remedy)
+
+
+def open_study(worker: Worker, planned: Plan) -> list[Run]:
+    """Freeze the experiment and open its runs, on a store that has shown to let one writer win.
+
+    From the first open run on, any worker can go on.
+    """
+    ensure_proven(worker.store, worker.clock)
+    return open_runs(worker, planned, experiment_digest=freeze(worker, planned))
