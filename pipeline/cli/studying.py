@@ -55,7 +55,7 @@ def plan(file: FileArgument, as_json: JsonOption = False, store: StoreOption = N
     later = sum(run.later for run in planned.runs)
     if later:
         turns = counted(later, "request is a later turn", "requests are later turns")
-        say(f"{turns}: going on from answers, cut into batches as those come")
+        say(f"{turns}: each follows a real answer, and they are batched as those come in")
     too_large = sum(run.too_large for run in planned.runs)
     if too_large:
         complain(
@@ -93,7 +93,7 @@ def _tell_left_out(planned: Plan) -> None:
 
 
 def _cohesion(planned: Plan) -> Cohesion | None:
-    """Return how far the pairs hang together; None if nothing is compared."""
+    """Return how far the pairs link the contestants; None if nothing is compared."""
     if not len(planned.pairs):
         return None
     groups = planned.samples.groups()
@@ -105,7 +105,7 @@ def _cohesion(planned: Plan) -> Cohesion | None:
 
 
 def _tell_apart(planned: Plan) -> None:
-    """Say before anything is paid for that no ranking of all can come of these pairs, and what helps."""
+    """Say before anything is paid for that these pairs cannot give one ranking of all, and what helps."""
     found = _cohesion(planned)
     if found is None:
         return
@@ -119,11 +119,11 @@ def _tell_apart(planned: Plan) -> None:
     if said:
         more = len(planned.pairs) < found.possible
         helps = f": a larger pairs.count helps, {found.enough:,} as a rule" if more else ""
-        complain(f"{' and '.join(said)}, so that no ranking of all can come of them{helps}", title="warning")
+        complain(f"{' and '.join(said)}, so they cannot give one ranking of all{helps}", title="warning")
     elif found.least > 1:
         name = planned.experiment.name
         each = f"`pairlog rank {name} --per group` ranks each group alone"
-        complain(f"no contestant stands in two groups, so that there is no ranking of all: {each}", title="note")
+        complain(f"no contestant is in two groups, so there is no ranking of all: {each}", title="note")
     elif found.unpaired:
         say(f"{found.unpaired:,} of {counted(len(planned.samples), 'sample')} are in no pair; every contestant is")
 
@@ -164,7 +164,7 @@ def submit(file: FileArgument, store: StoreOption = None) -> int:
     unsent = [batch for batch in batches if batch.phase in _UNSENT]
     if unsent:
         waiting = counted(len(unsent), "batch is", "batches are")
-        complain(f"{waiting} not at the provider yet: {_why(unsent)}; `pairlog resume` goes on")
+        complain(f"{waiting} not at the provider yet: {_why(unsent)}; `pairlog resume` continues")
         return 1
     if not any(planning.is_open(run.state) for run in runs):
         say("nothing was sent: every request of this experiment has ended already")
@@ -258,7 +258,7 @@ def _exit_code(end: Standing, *, strict: bool) -> int:
         complain(reason, title="waits for you")
     if end.counts.open:
         complain(
-            f"{counted(end.counts.open, 'request is', 'requests are')} open; `pairlog resume` goes on", title="left"
+            f"{counted(end.counts.open, 'request is', 'requests are')} open; `pairlog resume` continues", title="left"
         )
     if end.is_open:
         return 1
@@ -305,10 +305,10 @@ def adopt(
     remote_id: Annotated[str, typer.Argument(metavar="REMOTE_ID")],
     store: StoreOption = None,
 ) -> None:
-    """Say what a held batch is called at its provider. You have found it there."""
+    """Say what a held batch, which you found at its provider, is called there."""
     run = worker_on(store).run(run_id)
     adopt_by_hand(run, _unsettled(run, batch_id), remote_id)
-    say(f"{batch_id} is {remote_id}; `pairlog resume` goes on")
+    say(f"{batch_id} is {remote_id}; `pairlog resume` continues")
 
 
 @app.command()
@@ -316,9 +316,9 @@ def void(
     run_id: RunArgument,
     batch_id: BatchArgument,
     store: StoreOption = None,
-    force: Annotated[bool, typer.Option("--force", help="Also if a create may be on its way, or it is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Even if a create may be on its way, or it is there.")] = False,
 ) -> None:
-    """Let a held batch be sent again. You know that the provider does not have it."""
+    """Let a held batch be sent again, because you know that the provider does not have it."""
     run = worker_on(store).run(run_id)
     void_by_hand(run, _unsettled(run, batch_id), force=force)
     say(f"{batch_id} will be sent again by `pairlog resume`")
