@@ -96,7 +96,7 @@ def _measure_sections(found: Measured) -> list[Section]:
     made = [_cells_table(found.by[:1], [cell for cell in found.cells if len(cell.names) == 1], kind, scale)]
     finer = [cell for cell in found.cells if len(cell.names) > 1]
     made += [_cells_table(found.by, finer, kind, scale)] if finer else []
-    sections = [section(_TITLES[kind], *made, note="Rows that are not ok count nowhere: no failure is a zero.")]
+    sections = [section(_TITLES[kind], *made, note="Rows that are not ok do not count: no failure is a zero.")]
     if found.concord:
         sections.append(section("Agreement between judges", _concord_table(found.concord)))
     return sections
