@@ -30,8 +30,8 @@ crash: $(READY)
 stores: $(READY)
 	$(PYTEST) -m slow tests/storage
 
-# A second opinion on S3: Ceph's gateway, from Debian's packages unless they are there; some minutes. Left out are who may
-# do what, which the tests say in SeaweedFS's words, and that the last of two uploads in parts loses: Ceph lets it win.
+# A second opinion on S3: Ceph's gateway, from Debian's packages unless they are there; some minutes. Left out are the tests
+# of rights, which are written in SeaweedFS's words, and that the last of two uploads in parts loses: on Ceph it wins.
 ceph: $(READY)
 	command -v ceph-mon >/dev/null && command -v ceph-osd >/dev/null && command -v radosgw >/dev/null \
 	  || { apt-get update --quiet=2 && apt-get install --yes --quiet=2 --no-install-recommends ceph-mon ceph-osd radosgw; } >/dev/null

@@ -198,7 +198,7 @@ def every_contestant_ranked(context: dg.AssetCheckExecutionContext, workers: Wor
 
 @dg.asset_check(asset=samples)
 def experiment_files_readable(context: dg.AssetCheckExecutionContext, workers: Workers) -> dg.AssetCheckResult:
-    """Every file in the experiments' folder is one that can be run; the others are not held up by a bad one."""
+    """Every file in the experiments' folder can be run; a bad one does not hold up the others."""
     with workers.worker(context.log) as worker:
         catalogue = read_catalogue(worker)
     return dg.AssetCheckResult(
@@ -216,7 +216,7 @@ def about_files(catalogue: Catalogue) -> metadata.Metadata:
     return {
         "files": dg.MetadataValue.int(len(catalogue.files) + len(catalogue.bad)),
         "readable": dg.MetadataValue.text(", ".join(sorted(catalogue.files)) or "none"),
-        "to mend": dg.MetadataValue.text(", ".join(catalogue.bad) or "none"),
+        "to fix": dg.MetadataValue.text(", ".join(catalogue.bad) or "none"),
     }
 
 

@@ -27,7 +27,7 @@ _IN_ONE_DAGSTER_RUN = dg.BackfillPolicy.single_run()
 
 
 class Budget(dg.Config):
-    """How much a Dagster run may send; what is at the provider already does not count."""
+    """How much a Dagster run may send; what is already at the provider does not count."""
 
     most_requests: int | None = Field(default=None, description="Send nothing if it would be more requests than this.")
 
@@ -50,10 +50,10 @@ class Budget(dg.Config):
 def submitted_batches(
     context: dg.AssetExecutionContext, config: Budget, workers: Workers
 ) -> dg.MaterializeResult[None]:
-    """Slices handed to their provider: announced in the log before, recorded after, never paid twice.
+    """Slices handed to their provider: announced in the log before, recorded after, never paid for twice.
 
     This is the one asset that costs money, and only a person or a schedule of theirs materializes it. What is
-    rate-limited or waits for credit stays in the log and goes on by itself.
+    rate-limited or waits for credit stays in the log and continues by itself.
     """
     with workers.proven(context.log) as worker:
         chosen = _chosen(context, worker)

@@ -30,7 +30,7 @@ _AFTER_ALL_SEGMENTS = dg.AssetDep(comparisons, partition_mapping=dg.AllPartition
     code_version="1",
 )
 def rankings(context: dg.AssetExecutionContext, workers: Workers) -> dg.MaterializeResult[None]:
-    """Bradley–Terry scores with intervals, places and tiers, of all rows there are; asked for when they are complete.
+    """Bradley–Terry scores with intervals, places and tiers, from all rows there are; asked for when they are complete.
 
     Rows that failed or could not be read never change a score.
     """

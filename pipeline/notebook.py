@@ -83,7 +83,7 @@ class Study:
         return _judges(self._status())
 
     def status(self) -> pa.Table:
-        """Return how the requests of each run ended, one row a run."""
+        """Return how the requests of each run ended, one row per run."""
         return _by_run(self._status())
 
     def rows(self, columns: Sequence[str] | None = None, *, with_samples: bool = False) -> pa.Table:
@@ -108,7 +108,7 @@ class Study:
         return StudyRanking(**fields, table=found.table, open=found.counts.open)
 
     def diagnostics(self) -> pa.Table:
-        """Return what tells whether the judges can be trusted, one row a measure."""
+        """Return what tells whether the judges can be trusted, one row per measure."""
         self._check_pairs()
         found = answers.answers_of(self._reader, self.name, RankingOptions())
         return diagnostics_table(found.found, panel=found.panel, experiment=self.name, basis=found.basis)

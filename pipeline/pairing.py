@@ -3,7 +3,7 @@
 Pure arithmetic on positions in the samples table. Every eligible pair has a rank (groups one after the other, inside a
 group in the order of the table); a seeded permutation of the ranks is a draw without replacement. The same seed
 gives the same pairs on any machine, and a larger count only adds pairs at the end (order balanced may turn earlier ones
-round). Whether the pairs hang together, so that a ranking can come of them, is seen here too. Texts are not known here.
+round). Whether the pairs link everyone, so that they can give a ranking, is seen here too. Texts are not known here.
 """
 
 import math

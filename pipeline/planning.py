@@ -108,7 +108,7 @@ def may_be_published(batch: BatchState) -> bool:
 
 
 def may_be_revived(batch: BatchState) -> bool:
-    """Say whether a cancelled batch may turn up yet: an attempt of it was given up, not told of by its author.
+    """Say whether a cancelled batch may still turn up: an attempt of it was given up, not told of by its author.
 
     Its requests end in a batch behind it that nobody ever tried to send: one commit decides, and no rows lie in the way
     of an answer that is told of before.

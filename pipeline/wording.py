@@ -34,7 +34,7 @@ def remedy(name: str, known: Iterable[str]) -> str:
     """Return the end of a refusal: the known name that `name` resembles, or all of them."""
     names = list(known)
     near = nearest(name, names)
-    return f"did you mean {near}?" if near else f"known are {', '.join(names)}"
+    return f"did you mean {near}?" if near else f"choose one of {', '.join(names)}"
 
 
 def _likeness(one: str, other: str) -> float:

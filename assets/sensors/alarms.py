@@ -1,4 +1,4 @@
-"""Tells a person what only a person can mend: held batches, stuck ones, answers that will soon be deleted."""
+"""Tells a person what only a person can put right: held batches, stuck ones, answers that will soon be deleted."""
 
 import dagster as dg
 

@@ -48,7 +48,7 @@ class _View(msgspec.Struct, frozen=True, kw_only=True):
 
 @dg.sensor(jobs=[collect, send], minimum_interval_seconds=30, default_status=dg.DefaultSensorStatus.RUNNING)
 def batch_status(context: dg.SensorEvaluationContext, workers: Workers) -> dg.SensorResult:
-    """Ask after open batches, append what changed, and ask for the materializations that became due."""
+    """Poll open batches, append what changed, and ask for the materializations that are now due."""
     with workers.watch() as watch:
         if watch is None:
             return dg.SensorResult(skip_reason="another tick is still at work", cursor=context.cursor)

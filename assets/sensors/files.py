@@ -17,7 +17,7 @@ _MOST_EVENTS = 100
 
 @dg.sensor(minimum_interval_seconds=30, default_status=dg.DefaultSensorStatus.RUNNING)
 def experiment_files(context: dg.SensorEvaluationContext, workers: Workers) -> dg.SensorResult:
-    """Add partitions for experiment files and for what was submitted from elsewhere; report files to mend."""
+    """Add partitions for experiment files and for what was submitted from elsewhere; report files to fix."""
     with workers.watch() as watch:
         if watch is None:
             return dg.SensorResult(skip_reason="another tick is still at work", cursor=context.cursor)
@@ -34,7 +34,7 @@ def experiment_files(context: dg.SensorEvaluationContext, workers: Workers) -> d
         description=to_mend(catalogue),
         metadata=about_files(catalogue),
     )
-    said = f"{counted(len(names), 'experiment')}, {len(new)} of them new; {counted(len(catalogue.bad), 'file')} to mend"
+    said = f"{counted(len(names), 'experiment')}, {len(new)} of them new; {counted(len(catalogue.bad), 'file')} to fix"
     return dg.SensorResult(
         skip_reason=f"{said}: {'; '.join(catalogue.bad.values())}" if catalogue.bad else said,
         dynamic_partitions_requests=[experiments.build_add_request(new)] if new else [],

@@ -15,7 +15,7 @@ _INTERRUPTED = 130  # what the command line's library makes of Ctrl-C
 
 
 def main() -> None:
-    """Run the command and leave with its exit code; to be told to end is to be interrupted."""
+    """Run the command and leave with its exit code; SIGTERM is treated like Ctrl-C."""
     _on_signals(_stop)
     try:
         code = run(sys.argv[1:])
@@ -32,7 +32,7 @@ def _on_signals(react: Callable[..., None]) -> None:
 
 
 def _stop(*_: object) -> None:
-    """Stop in good order: a worker says what it announced and did not send. Who asks again is obeyed at once."""
+    """Stop in good order: a worker says what it announced and did not send. A second signal stops it at once."""
     _on_signals(_leave)
     raise KeyboardInterrupt
 

@@ -39,7 +39,7 @@ RegularisationOption = Annotated[
 ConfidenceOption = Annotated[
     float, typer.Option("--confidence", metavar="SHARE", help="Of the intervals: 0.5 or more, below 1.")
 ]
-SeedOption = Annotated[int, typer.Option("--seed", metavar="N", help="Of resampling and of random orders.")]
+SeedOption = Annotated[int, typer.Option("--seed", metavar="N", help="For resampling and random orders.")]
 
 
 @app.command()

@@ -95,7 +95,7 @@ def close_workers() -> None:
     _workers.close()
 
 
-RESUMABLE = "interrupted; nothing is lost: `pairlog resume` goes on from here"
+RESUMABLE = "interrupted; nothing is lost: `pairlog resume` continues from here"
 _left = ["interrupted"]
 
 

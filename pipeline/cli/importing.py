@@ -26,7 +26,9 @@ def _group() -> None:
 @import_app.command()
 def speceval(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Holds a folder for each candidate model.")],
-    spec: Annotated[Path, typer.Option("--spec", metavar="SPEC.jsonl", help="The specification, a statement a line.")],
+    spec: Annotated[
+        Path, typer.Option("--spec", metavar="SPEC.jsonl", help="The specification, one statement per line.")
+    ],
     out: Annotated[str, typer.Option("--out", metavar="SAMPLES.jsonl", help="Where the samples go: a path or URL.")],
     as_json: JsonOption = False,
 ) -> int:

@@ -50,7 +50,7 @@ def _moment(text: str | None) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        raise ConfigError(f"--as-of {text!r} is no time; give one like 2026-11-16T09:30:00+00:00") from error
+        raise ConfigError(f"--as-of {text!r} is not a time; give one like 2026-11-16T09:30:00+00:00") from error
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
@@ -152,7 +152,7 @@ def audit(
     if found.findings:
         complain(f"{counted(len(found.findings), 'finding')} in {counted(found.objects, 'object')}", title="audit")
         return 1
-    say(f"{counted(found.objects, 'object')} and {counted(found.requests, 'request')} are as they must be")
+    say(f"{counted(found.objects, 'object')} and {counted(found.requests, 'request')} checked; nothing is broken")
     return 0
 
 

@@ -22,8 +22,8 @@ from pipeline.wording import counted
 
 people = Console(stderr=True, highlight=False, soft_wrap=True)
 _WHERE = {
-    "submitted": "at the provider", "running": "at the provider", "ended": "back and to be read",
-    "stored": "back and to be read", "submitting": "perhaps at the provider", "uncertain": "perhaps at the provider",
+    "submitted": "at the provider", "running": "at the provider", "ended": "back, not yet read",
+    "stored": "back, not yet read", "submitting": "may be at the provider", "uncertain": "may be at the provider",
     "held": "held",
 }  # fmt: skip
 _GONE = {*_WHERE, "cancelled"}

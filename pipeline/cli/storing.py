@@ -22,10 +22,10 @@ app.add_typer(store_app)
 @store_app.command()
 def copy(
     source: Annotated[str, typer.Argument(metavar="SRC", help="The store to copy: a path or URL.")],
-    target: Annotated[str, typer.Argument(metavar="DST", help="Where to: a path or URL, best an empty one.")],
+    target: Annotated[str, typer.Argument(metavar="DST", help="Where to: a path or URL, preferably empty.")],
     as_json: JsonOption = False,
 ) -> int:
-    """Copy a store whole and verify every object; a copy that broke off goes on when repeated."""
+    """Copy a store whole and verify every object; repeat it if it breaks off."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=people, transient=True, disable=not people.is_terminal) as progress:
         bar = progress.add_task("objects", total=None)
@@ -38,7 +38,7 @@ def copy(
     if as_json:
         print_json(copied)
     copies, size = counted(copied.objects, "object"), counted(copied.bytes, "byte")
-    say(f"copied {copies}, {size}; {counted(copied.present, 'was', 'were')} there; all verified")
+    say(f"copied {copies}, {size}; {counted(copied.present, 'was', 'were')} already there; all verified")
     say("work on one of the two stores only: both know the same open batches")
     return 0
 
@@ -46,13 +46,13 @@ def copy(
 @store_app.command(name="usage")
 def show_usage(
     store: StoreOption = None,
-    clean: Annotated[bool, typer.Option("--clean", help="Remove what uploads that broke off left behind.")] = False,
+    clean: Annotated[bool, typer.Option("--clean", help="Remove what broken-off uploads left behind.")] = False,
     hours: Annotated[
-        float, typer.Option("--hours", metavar="N", min=0.0, help="Uploads older than this broke off.")
+        float, typer.Option("--hours", metavar="N", min=0.0, help="Uploads older than this count as broken off.")
     ] = 24.0,
     as_json: JsonOption = False,
 ) -> int:
-    """Say how many objects and bytes lie below each folder, and which uploads were never ended."""
+    """Say how many objects and bytes each folder holds, and which uploads broke off."""
     opened, clock = open_store(store or from_environment().store()), SystemClock()
     found = usage(opened)
     left = abandoned(opened, clock=clock, age=timedelta(hours=hours))

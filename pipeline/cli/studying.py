@@ -57,7 +57,7 @@ def plan(file: FileArgument, as_json: JsonOption = False, store: StoreOption = N
     later = sum(run.later for run in planned.runs)
     if later:
         turns = counted(later, "request is a later turn", "requests are later turns")
-        say(f"{turns}: going on from answers, cut into batches as those come")
+        say(f"{turns}: each follows a real answer, and they are batched as those come in")
     too_large = sum(run.too_large for run in planned.runs)
     if too_large:
         complain(
@@ -284,7 +284,7 @@ def _exit_code(end: Standing, *, strict: bool) -> int:
         complain(reason, title="waits for you")
     if end.counts.open:
         complain(
-            f"{counted(end.counts.open, 'request is', 'requests are')} open; `pairlog resume` goes on", title="left"
+            f"{counted(end.counts.open, 'request is', 'requests are')} open; `pairlog resume` continues", title="left"
         )
     if end.is_open:
         return 1
@@ -333,10 +333,10 @@ def adopt(
     remote_id: Annotated[str, typer.Argument(metavar="REMOTE_ID")],
     store: StoreOption = None,
 ) -> None:
-    """Say what a held batch is called at its provider. You have found it there."""
+    """Say what a held batch, which you found at its provider, is called there."""
     run = worker_on(store).run(run_id)
     adopt_by_hand(run, _unsettled(run, batch_id), remote_id)
-    say(f"{batch_id} is {remote_id}; `pairlog resume` goes on")
+    say(f"{batch_id} is {remote_id}; `pairlog resume` continues")
 
 
 @app.command()
@@ -344,9 +344,9 @@ def void(
     run_id: RunArgument,
     batch_id: BatchArgument,
     store: StoreOption = None,
-    force: Annotated[bool, typer.Option("--force", help="Also if a create may be on its way, or it is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Even if a create may be on its way, or it is there.")] = False,
 ) -> None:
-    """Let a held batch be sent again. You know that the provider does not have it."""
+    """Let a held batch be sent again, because you know that the provider does not have it."""
     run = worker_on(store).run(run_id)
     void_by_hand(run, _unsettled(run, batch_id), force=force)
     say(f"{batch_id} will be sent again by `pairlog resume`")

@@ -57,8 +57,8 @@ def _provider_line(worker: Worker, name: str) -> list[str]:
 
 @app.command()
 def simulate(
-    port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="0 takes a free one.")] = 8765,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the judges' coin.")] = 0,
+    port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="0 picks a free port.")] = 8765,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="For the judges' coin.")] = 0,
     qualities: Annotated[
         Path | None, typer.Option("--qualities", metavar="FILE", help="CSV with text and quality.")
     ] = None,

@@ -71,7 +71,7 @@ def read_document(text: bytes, *, source: str) -> Node:
 def _syntax(error: yaml.YAMLError, text: str, source: str) -> str:
     if isinstance(error, yaml.reader.ReaderError):
         line = text.count("\n", 0, error.position) + 1
-        return f"{source}, line {line}: the character U+{ord(text[error.position]):04X} may not stand in YAML"
+        return f"{source}, line {line}: the character U+{ord(text[error.position]):04X} is not allowed in YAML"
     mark = getattr(error, "problem_mark", None)
     where = f"{source}, line {mark.line + 1}" if mark else source
     what = " ".join(str(getattr(error, "problem", None) or "it cannot be read").split())

@@ -231,7 +231,8 @@ def _refuse_other_texts(seen: dict[str, Digest], samples: Samples, names: Sequen
         content = digest(text.encode())
         if seen.setdefault(sample, content) != content:
             raise ConfigError(
-                f"{' and '.join(names)} cannot be ranked together: the sample {sample!r} has not the same text in all"
+                f"{' and '.join(names)} cannot be ranked together: "
+                f"the sample {sample!r} does not have the same text in all of them"
             )
 
 

@@ -154,7 +154,7 @@ def _experiment(auditor: _Auditor, name: ExperimentName) -> None:
         auditor.seen.add(key)
         named = keys.experiment_named(key)
         if named is None:
-            auditor.broken(key, "is no frozen experiment")
+            auditor.broken(key, "is not a frozen experiment")
         else:
             auditor.matches(key, named[1], digest(store.get(key)))
     try:
@@ -185,7 +185,7 @@ def _pages(auditor: _Auditor, key: str) -> None:
     """Verify every page of a Parquet object, and the bytes before them that no reader looks at."""
     with auditor.worker.store.open(key) as file:
         if file.read(4) != b"PAR1":
-            auditor.broken(key, "does not begin as Parquet begins")
+            auditor.broken(key, "does not begin like a Parquet file")
     for _ in stream(auditor.worker.store, [key]):
         pass
 
@@ -195,7 +195,7 @@ def _run(auditor: _Auditor, run: Run) -> None:
     for key in store.list_from(keys.log(run.run_id)):
         auditor.seen.add(key)
         if keys.commit_seq(key) is None:
-            auditor.broken(key, "is no commit and does not belong into a log")
+            auditor.broken(key, "is not a commit and does not belong in a log")
     try:
         state = state_as_of(store, run.run_id)
         run.refresh()
@@ -210,7 +210,7 @@ def _run(auditor: _Auditor, run: Run) -> None:
         return
     auditor.requests += state.plan.requests
     if state.plan.run_digest != run.config.digest():
-        auditor.broken(keys.commit(run.run_id, 0), "was planned for another configuration than the frozen one")
+        auditor.broken(keys.commit(run.run_id, 0), "was planned for a configuration other than the frozen one")
     if state.counts.open < 0:
         auditor.broken(keys.log(run.run_id), f"more requests ended ({state.counts.ended}) than were planned")
     ended: set[str] = set()

@@ -48,8 +48,8 @@ def written_elsewhere(location: str, worker: Worker | None) -> Written | None:
     task = _writing_task(location, table, runs)
     open_ = sum(counts_of(run.refresh(), run.config.requests).open for run in runs)
     if open_:
-        left = counted(open_, "request")
-        raise ConfigError(f"samples: {left} of {name} did not end yet; `pairlog resume {name}` brings that about")
+        left = counted(open_, f"request of {name} has", f"requests of {name} have")
+        raise ConfigError(f"samples: {left} not ended; run `pairlog resume {name}` first")
     return _written(worker, ExperimentName(name), runs, task)
 
 
@@ -57,7 +57,7 @@ def _writing_task(location: str, table: str, runs: list[Run]) -> Writes:
     name = runs[0].config.task
     task: Task = task_named(name)
     if not isinstance(task, Writes):
-        raise ConfigError(f"samples: {location} is a {name} experiment, which writes no texts that could be judged")
+        raise ConfigError(f"samples: {location} is a {name} experiment, which writes no texts to judge")
     if table != task.TABLE:
         raise ConfigError(f"samples: {location} is a {name} experiment; write {task.TABLE}://{runs[0].experiment.name}")
     return task
@@ -67,7 +67,7 @@ def _written(worker: Worker, name: ExperimentName, runs: list[Run], task: Writes
     rows = table_of(worker, name)
     texts = task.written(rows)
     if not len(texts):
-        raise ConfigError(f"samples: {name} holds no text that could be judged; see `pairlog status {name}`")
+        raise ConfigError(f"samples: {name} holds no text to judge; see `pairlog status {name}`")
     prompts = pa.concat_tables(
         [load_samples(worker.store, experiment).table for _, experiment in worker.experiments(name)],
         promote_options="permissive",

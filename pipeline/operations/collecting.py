@@ -240,10 +240,10 @@ def _whole(run: Run, batch: BatchState, name: str, chunks: Iterator[bytes]) -> I
     lines += last != b"\n"
     expected = batch.remote_lines.get(name, 0)
     if (lines < expected or lines <= 1 < batch.requests) and not _is_readable(run, begun.partition(b"\n")[0]):
-        raise RejectedError(f"{name} is something else in place of the lines: {begun[:200].decode(errors='replace')}")
+        raise RejectedError(f"{name} holds something else instead of lines: {begun[:200].decode(errors='replace')}")
     is_empty = not lines and name == "output" and name not in batch.remote_lines
     if (lines < expected or is_empty) and not _waited(run, batch, batch.ended_at):
-        raise UnavailableError(f"{name} has {lines} lines where the provider speaks of {expected or 'some'}")
+        raise UnavailableError(f"{name} has {lines} lines, but the provider reports {expected or 'some'}")
 
 
 def _is_readable(run: Run, line: bytes) -> bool:

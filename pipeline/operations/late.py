@@ -43,7 +43,7 @@ def late_parts(run: Run, batch: BatchState) -> dict[str, str] | None:
 
 
 def may_turn_up(run: Run, batch: BatchState) -> bool:
-    """Say whether a cancelled batch may yet turn up at a provider without our key; one that did is followed again."""
+    """Say whether a cancelled batch may still turn up at a provider without our key; one that did is followed again."""
     if batch.phase != "cancelled" or batch.voided_at is None or not isinstance(run.provider, ProbableProvider):
         return False
     try:

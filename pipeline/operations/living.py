@@ -1,8 +1,8 @@
 """Live runs: the same log, statuses and table as a batch, request by request.
 
 A live batch is made of calls that this worker makes itself. Answers are stored at least once a second, so that a kill
-loses no more than that; who goes on reads what is stored and makes only the calls that have no answer yet. Who is
-interrupted begins no further call, and stores the answers that were under way.
+loses no more than that; whoever goes on reads what is stored and makes only the calls that have no answer yet. A worker
+that is interrupted begins no further call, and stores the answers that were under way.
 """
 
 import contextlib
@@ -94,7 +94,7 @@ def _call(run: Run, batch: BatchState) -> bool:
         run.troubles[batch.batch_id] = f"{judge.provider} refuses live calls: {error}"
         return False
     except BaseException:
-        run.notify(batch, "waits for the answers to calls under way; interrupt again to leave without them")
+        run.notify(batch, "waiting for the answers to calls under way; interrupt again to leave without them")
         for answers in client.rest():
             _keep(run, batch, numbers, answers)
             run.keep()

@@ -54,7 +54,7 @@ def copy_store(source: Store, target: Store, *, clock: Clock, tell: Tell = lambd
         tell: called with the number of objects done and of all.
     """
     if source.url == target.url:
-        raise ConfigError(f"{source.url} is source and target; name two stores")
+        raise ConfigError(f"{source.url} is both source and target; name two stores")
     logs = _logs(source)  # before everything else: what these commits point to is there already
     data = [key for folder in _data() for key in source.list_from(folder)]
     experiments = source.list_from(keys.EXPERIMENTS)
@@ -100,7 +100,7 @@ def _copy(source: Store, target: Store, key: str, *, is_there: bool) -> Copied:
     if not made:
         sent = measured(source, key)
     if measured(target, key).digest() != sent.digest():
-        raise StoreError(f"{key} in {target.url} has other bytes than in {source.url}; copy into an empty store")
+        raise StoreError(f"{key} in {target.url} differs from the object in {source.url}; copy into an empty store")
     return Copied(objects=1, bytes=sent.size) if made else Copied(present=1)
 
 

@@ -196,8 +196,9 @@ def standing(runs: list[Run]) -> Standing:
     reasons += _troubles(runs)
     unasked = sum(len(planning.unasked(state)) for state in states)
     if unasked or unopened:
-        never = counted(unopened, "request")
-        reasons.append(f"{counted(unasked, 'slice')} and {never} of runs never opened were not asked for")
+        slices = [counted(unasked, "slice")] if unasked else []
+        never = [f"{counted(unopened, 'request')} of runs never opened"] if unopened else []
+        reasons.append(f"nobody asked for {' and '.join([*slices, *never])}")
     return Standing(
         counts=counts,
         is_open=counts.open > 0 or unopened > 0 or any(run.failure for run in runs),

@@ -247,7 +247,7 @@ def void_by_hand(run: Run, batch: BatchState, *, force: bool = False) -> None:
         run.provider.discard(file_id)
     if found := _look(run, batch):
         command = f"pairlog adopt {run.run_id} {batch.batch_id} {found[0].remote_id}"
-        raise ConfigError(f"the provider has {found[0].remote_id}, which would be paid twice; use `{command}`")
+        raise ConfigError(f"the provider has {found[0].remote_id}, which would be paid for twice; use `{command}`")
     run.record(Voided(batch_id=batch.batch_id, attempt=batch.attempt, reason="settled by hand"))
 
 
@@ -256,14 +256,14 @@ def _refuse_to_void(run: Run, batch: BatchState) -> None:
     named = f"{run.run_id} {batch.batch_id}"
     if batch.phase != "held" and not run.has_lasted(batch, batch.uncertain_at, run.worker.pace.quiet):
         raise ConfigError(
-            f"{batch.batch_id} may be on its way to the provider yet; `pairlog resume` looks for it and sends it again "
-            f"if it is not there, or use `pairlog void {named} --force` if you are sure"
+            f"{batch.batch_id} may still be on its way to the provider; `pairlog resume` looks for it and sends it "
+            f"again if it is not there, or use `pairlog void {named} --force` if you are sure"
         )
     with contextlib.suppress(RejectedError):
         if batch.remote_id is not None:
             shown = run.provider.status(batch.remote_id).remote_id
             raise ConfigError(
-                f"the provider has {shown}, which would be paid twice; use `pairlog adopt {named} {shown}`, "
+                f"the provider has {shown}, which would be paid for twice; use `pairlog adopt {named} {shown}`, "
                 f"or `pairlog void {named} --force` if its answers are gone or not yours"
             )
 

@@ -105,7 +105,7 @@ def read_statements(spec: Path) -> dict[str, Statement]:
         try:
             statement = _statements.decode(line)
         except msgspec.DecodeError as error:
-            raise ConfigError(f"{spec}, line {number}: is no statement with id and text ({error})") from error
+            raise ConfigError(f"{spec}, line {number}: is not a statement with id and text ({error})") from error
         if not statement.id.strip() or not statement.text.strip():
             raise ConfigError(f"{spec}, line {number}: id and text may not be empty; give the statement both")
         if statement.id in found and found[statement.id] != statement:
@@ -118,7 +118,7 @@ def read_statements(spec: Path) -> dict[str, Statement]:
 
 def _files(folder: Path) -> list[Path]:
     if not folder.is_dir():
-        raise ConfigError(f"{folder} is no folder; give the one that holds a folder for each candidate")
+        raise ConfigError(f"{folder} is not a folder; give the one that holds a folder for each candidate")
     found = sorted(path for path in folder.rglob("*") if not _left_out(path, folder) and _is_wanted(path))
     if not found:
         raise ConfigError(f"{folder} holds no .json file; give the folder that holds a folder for each candidate")
@@ -134,7 +134,7 @@ def _is_wanted(path: Path) -> bool:
     """Say whether the path is a file of outputs; a link may lead to anything, and one to a folder is not followed."""
     is_output = path.suffix == ".json"
     if path.is_symlink() and (is_output or path.is_dir()):
-        raise ConfigError(f"{path} is a symbolic link; put what it leads to in its place")
+        raise ConfigError(f"{path} is a symbolic link; replace it with what it points to")
     return is_output
 
 
@@ -150,7 +150,7 @@ def _candidate_of(path: Path, folder: Path) -> str:
     while parts and (parts[-1] == "results" or _TIME.fullmatch(parts[-1])):
         parts.pop()
     if not parts:
-        raise ConfigError(f"{path} lies in no candidate's folder; put it into one that is called what the candidate is")
+        raise ConfigError(f"{path} is in no candidate's folder; put it into one named after its candidate")
     return "/".join(parts)
 
 
@@ -158,7 +158,7 @@ def _read_outputs(path: Path) -> list[_Output]:
     try:
         return _outputs.decode(_bytes(path))
     except msgspec.DecodeError as error:
-        raise ConfigError(f"{path} is no list of input_text and output_text ({error})") from error
+        raise ConfigError(f"{path} is not a list of input_text and output_text ({error})") from error
 
 
 def _bytes(path: Path) -> bytes:
@@ -172,7 +172,8 @@ def _put(given: dict[str, str], candidate: str, answer: str, path: Path) -> None
     """Note the candidate's answer to an input; parts of a statement from several batches add up."""
     if given.setdefault(candidate, answer) != answer:
         raise ConfigError(
-            f"{path}: {candidate} answers one input in two ways; keep one of the answers, or name the candidates apart"
+            f"{path}: {candidate} answers one input in two ways; "
+            "keep one of the answers, or give the candidates different names"
         )
 
 
@@ -200,13 +201,15 @@ def _folder_notes(folder: Path) -> Iterator[str]:
     left = [path for path in folder.rglob("*.json") if _left_out(path, folder)]
     if left:
         where = _listed(sorted({path.relative_to(folder).parent.as_posix() for path in left}))
-        why = f"folders called {', '.join(sorted(_NOT_OUTPUTS))} hold no outputs; rename a candidate that is called so"
+        why = (
+            f"folders called {', '.join(sorted(_NOT_OUTPUTS))} hold no outputs; rename a candidate that has such a name"
+        )
         yield f"{counted(len(left), 'file')} under {where} left out: {why}"
 
 
 def _single_notes(candidates: set[str]) -> Iterator[str]:
     if len(candidates) == 1:
-        yield "there is one candidate: judge it by compliance or grading, for there is nothing to compare it with"
+        yield "there is one candidate: judge it by compliance or grading; there is nothing to compare it with"
 
 
 def _empty_notes(empty: Counter[str]) -> Iterator[str]:

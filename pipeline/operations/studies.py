@@ -179,7 +179,7 @@ def _configs(file: ExperimentFile, samples: Samples, pairs: Pairs, *, base: str,
 
 
 def _requests(file: ExperimentFile, samples: Samples, pairs: Pairs, task: Task) -> dict[Direction, int]:
-    """Return how many requests a run has: one a pair, a sample, or a turn of a sample's conversation."""
+    """Return how many requests a run has: one per pair, sample, or turn of a sample's conversation."""
     if isinstance(task, Talks):
         spoken = spoken_turns(task.turns(msgspec.convert(file.options, task.Options)), samples)
         return {"forward": len(samples) + sum(map(len, spoken))}
@@ -212,7 +212,7 @@ def _template(entry: str, base: str, task: Task) -> Template:
     known = built_in(entry, task.TEMPLATES)
     if known is None:
         raise ConfigError(
-            f"templates: {entry!r} is no built-in template; give a path that ends in .txt, or a known name: "
+            f"templates: {entry!r} is not a built-in template; give a path that ends in .txt, or choose one of "
             f"{', '.join(task.TEMPLATES)}"
         )
     return known
@@ -269,7 +269,7 @@ def _refuse_anothers(worker: Worker, experiment: Experiment) -> None:
         if name != experiment.name and any(run_id.startswith(f"{name}--") for run_id in wanted):
             for run in worker.runs(name):
                 if run.run_id in wanted:
-                    raise ConfigError(f"{run.run_id} is a run of experiment {name!r} already; take a new name")
+                    raise ConfigError(f"{run.run_id} is already a run of experiment {name!r}; take a new name")
 
 
 def freeze(worker: Worker, planned: Plan) -> Digest:

@@ -229,7 +229,7 @@ class Run:
         Raises ConflictError if somebody was first, LeaseLostError if another worker has taken over.
         """
         if self._log.epoch is not None and self._log.epoch < self.state.epoch:
-            raise LeaseLostError(f"{self.run_id} is in another worker's hands now")
+            raise LeaseLostError(f"{self.run_id} is now in another worker's hands")
         return self._log.append(*events)
 
     def record(self, *events: AnyEvent) -> RunState:

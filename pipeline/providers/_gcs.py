@@ -74,7 +74,7 @@ class Bucket:
                 raise
             size = int(self._http.get(_path(place), _Object).size)
             if size != body.size:
-                raise RejectedError(f"{place} is there already with {size} bytes in place of {body.size}") from error
+                raise RejectedError(f"{place} is already there with {size} bytes in place of {body.size}") from error
 
     def names(self, place: Place) -> list[str]:
         """Return the names of all objects under the prefix."""

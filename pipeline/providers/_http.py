@@ -120,7 +120,7 @@ class Http:
             with self._translated("PUT", f"to {host}"):
                 response = self._client.send(request, follow_redirects=False)
             if not response.is_success:
-                raise UnavailableError(f"PUT to {host} answered {response.status_code}; the upload starts anew")
+                raise UnavailableError(f"PUT to {host} answered {response.status_code}; the upload starts again")
 
         self.repeated(send)
 
@@ -204,7 +204,7 @@ class Http:
         if not response.is_success:
             raise fault_of(response, method, path)
         if len(response.content) > _LARGEST_ANSWER:
-            raise RejectedError(f"{method} {path} answered with {len(response.content)} bytes; that is no answer")
+            raise RejectedError(f"{method} {path} answered with {len(response.content)} bytes; that is not an answer")
         return response
 
     @contextlib.contextmanager

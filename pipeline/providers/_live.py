@@ -1,4 +1,4 @@
-"""Live calls: many at once, at a real rate, and one after the other for as long as the provider says "too many".
+"""Live calls: many at once, at a steady rate, and one by one for as long as the provider says "too many".
 
 A call that timed out or failed in between is made again; after a few tries the last answer stands, and the engine
 sends the request again as it does for a batch. Whatever stops the calls, those under way are paid for: their answers
@@ -52,8 +52,8 @@ class Calls:
     def answers(self, calls: Iterable[tuple[str, bytes]]) -> Iterator[list[LiveAnswer]]:
         """Make the calls and yield their answers as they arrive, about twice a second; also empty lists.
 
-        Raises AccountError if the provider does not accept the key; what was answered by then, or was under way, has
-        been yielded. Who is interrupted meanwhile gets the rest from `rest`.
+        Raises AccountError if the provider does not accept the key, once everything answered or under way has been
+        yielded. A caller that is interrupted gets the rest from `rest`.
         """
         self._worker = threading.Thread(target=self._run, args=(list(calls),), daemon=True)
         self._worker.start()
@@ -62,7 +62,7 @@ class Calls:
             raise self._fault
 
     def rest(self) -> Iterator[list[LiveAnswer]]:
-        """Begin no further call; yield what nobody came back for after it was yielded, and what is still under way."""
+        """Begin no further call; yield the last list again if it was not taken, and what is still under way."""
         self.stop()
         yield from self._chunks()
 
@@ -71,7 +71,7 @@ class Calls:
         self._stop.set()
 
     def _chunks(self) -> Iterator[list[LiveAnswer]]:
-        """Yield what arrived in each half second, until the calls have ended; what is asked for more has been taken."""
+        """Yield what arrived in each half second; a list counts as taken when the next one is asked for."""
         ended = self._worker is None
         while not ended or self._arrived:
             is_much = len(self._arrived) >= _MOST_A_CHUNK

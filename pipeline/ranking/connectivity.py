@@ -17,7 +17,7 @@ _MOST_PARTS = 300  # above, which part stands next below which takes longer than
 
 
 class Connectivity(msgspec.Struct, frozen=True, kw_only=True):
-    """How contestants hang together.
+    """How comparisons link the contestants.
 
     `islands` number those who were compared with one another, however indirectly; `ladder` the parts in which everybody
     also beat everybody, likewise; `above` holds the pairs of parts of which the first beat the second, and never lost.
@@ -53,7 +53,7 @@ class Connectivity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def examine(cells: Cells) -> Connectivity:
-    """Return how the comparisons hang together; a tie links both ways."""
+    """Return how the comparisons link contestants; a tie links both ways."""
     beat = cells.score > 0
     lost = cells.score < cells.total
     winners = np.concatenate([cells.low[beat], cells.high[lost]])

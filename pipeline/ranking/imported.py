@@ -47,7 +47,7 @@ def comparisons_from_csv(data: bytes, *, name: str) -> pa.Table:
 def _parsed(data: bytes, name: str) -> pa.Table:
     """Return every column as text."""
     if not data.strip():
-        raise ConfigError(f"{name} is empty: it needs a header and one row a comparison")
+        raise ConfigError(f"{name} is empty: it needs a header and one row per comparison")
     try:
         header = pyarrow.csv.open_csv(pa.BufferReader(data)).schema.names
         types = dict.fromkeys(header, pa.string())

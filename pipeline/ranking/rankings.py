@@ -92,7 +92,7 @@ def _is_nested(data: Comparisons) -> bool:
 
 
 def cluster_kind(data: Comparisons, options: RankingOptions) -> ClusterKind:
-    """Return which comparisons are taken to hang together.
+    """Return which comparisons are taken to depend on one another.
 
     Scores that follow the pairs too closely leave no differences between pairs to learn from: with fewer than two
     pairs for each free score every comparison stands for itself.
@@ -197,7 +197,7 @@ def _standings(data: Comparisons, rows: Rows, scored: Scored, options: RankingOp
 def _warnings(data: Comparisons, options: RankingOptions, kind: ClusterKind) -> Iterator[str]:
     """Yield what a reader must know whatever the method."""
     if kind == "row" and options.cluster != "row" and len(data) > len(np.unique(data.pair.codes)):
-        yield "there are too few pairs to see how comparisons of a pair hang together: each counts as independent"
+        yield "too few pairs to see how a pair's comparisons depend on one another: each counts as independent"
     if data.unranked:
         verb = "has no readable comparison and is" if len(data.unranked) == 1 else "have no readable comparison and are"
         yield f"{connectivity.listed(data.unranked)} {verb} not ranked"

@@ -75,7 +75,7 @@ def _shaped(table: pa.Table, source: str) -> pa.Table:
 
 def _missing_column(source: str, name: str, found: list[str]) -> str:
     near = nearest(name, (each for each in found if each not in COLUMNS))
-    hint = f"; did you mean {near!r} to be it?" if near else f"; add a column named {name}"
+    hint = f"; did you mean {near!r}?" if near else f"; add a column named {name}"
     if len(found) == 1 and (other := next((mark for mark in ";\t|" if mark in found[0]), None)):
         hint = f"; separate the columns by commas, not by {other!r}"
     return f"{source} has no column {name!r}, only {', '.join(repr(each) for each in found[:20])}{hint}"

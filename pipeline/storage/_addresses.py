@@ -41,7 +41,9 @@ def place_of(url: str) -> Place:
         )
     bucket, _, path = rest.partition("/")
     if not _BUCKET.fullmatch(bucket):
-        raise ConfigError(f"store {scheme}://{bucket!r}: this is no name of a bucket; use {scheme}://BUCKET/PREFIX")
+        raise ConfigError(
+            f"store {scheme}://{bucket!r}: this is not the name of a bucket; use {scheme}://BUCKET/PREFIX"
+        )
     prefix = path.strip("/")
     if len(prefix) > _LONGEST_PREFIX:
         raise ConfigError(f"store {scheme}://{bucket}: its prefix has {len(prefix)} bytes; {_LONGEST_PREFIX} fit")

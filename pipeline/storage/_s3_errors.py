@@ -40,10 +40,13 @@ def explain(error: Exception) -> Trouble:
         return Trouble(kind="misconfigured", reason="there are no credentials; set AWS_PROFILE or the AWS_… keys")
     if kinds & _SETTINGS:
         return Trouble(
-            kind="misconfigured", reason=f"{type(error).__name__}; mend AWS_PROFILE, AWS_DEFAULT_REGION or their file"
+            kind="misconfigured",
+            reason=f"{type(error).__name__}; correct AWS_PROFILE, AWS_DEFAULT_REGION or their file",
         )
     if "InvalidEndpoint" in str(error) or (isinstance(error, ValueError) and "endpoint" in str(error).lower()):
-        return Trouble(kind="misconfigured", reason="AWS_ENDPOINT_URL is no address; use one like https://HOST:PORT")
+        return Trouble(
+            kind="misconfigured", reason="AWS_ENDPOINT_URL is not an address; use one like https://HOST:PORT"
+        )
     if kinds & _UNSURE:
         return Trouble(kind="unknown", reason=f"the answer was lost ({type(error).__name__})")
     return Trouble(kind="refused", reason=f"the client failed with {type(error).__name__}; check AWS_… and the store")
@@ -84,7 +87,9 @@ def _explain_answer(answer: _Answer) -> Trouble:
     if code == "NoSuchUpload":
         return Trouble(kind="gone", reason="its upload was given up meanwhile; run the command again")
     if status == 404 and answer.operation in _NEVER_MISSING:
-        return Trouble(kind="misconfigured", reason="what answers there is no S3 server (404); check AWS_ENDPOINT_URL")
+        return Trouble(
+            kind="misconfigured", reason="what answers there is not an S3 server (404); check AWS_ENDPOINT_URL"
+        )
     if status == 404:
         return Trouble(kind="missing", reason="there is no such object")
     if code == "RequestTimeTooSkewed":

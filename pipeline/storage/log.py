@@ -1,8 +1,8 @@
 """The log of a run: contiguous, hash-chained commits, one object each.
 
-Appending is a put-if-absent at the next number. Who loses reads again and decides again; who meets his own
-`commit_id` had won and only missed the answer. A checkpoint saves reading what was folded before; it is believed only
-if the log still holds the very commit it ends with.
+Appending is a put-if-absent at the next number. Whoever loses reads again and decides again; a writer that finds its
+own `commit_id` there had won and only missed the answer. A checkpoint saves reading what was folded before; it is
+believed only if the log still holds the very commit it ends with.
 """
 
 from collections.abc import Iterable, Iterator

@@ -20,7 +20,7 @@ class ReadOnlyStore:
 
     def put_new(self, key: str, body: bytes) -> NoReturn:  # noqa: ARG002 - nothing is done with it
         """Raise StoreError."""
-        raise StoreError(f"cannot create {key} in {self.url}: it was opened to be read only")
+        raise StoreError(f"cannot create {key} in {self.url}: it was opened for reading only")
 
     def put_stream(self, key: str, chunks: Iterable[bytes]) -> NoReturn:  # noqa: ARG002 - as above
         """Raise StoreError."""

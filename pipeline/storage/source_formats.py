@@ -58,7 +58,7 @@ class Budget:
         if self._stored is not None and size > max(self._stored * _STEEPEST, min(_HARMLESS, self._most // 16)):
             raise ConfigError(
                 f"{self._source} unpacks to more than {_STEEPEST} times its {self._stored} bytes; "
-                f"it looks like a decompression bomb, so write it anew without compression if it is not"
+                f"it looks like a decompression bomb, so write it again without compression if it is not one"
             )
 
 
@@ -196,7 +196,7 @@ def _inferred(name: str, values: list[object], source: str) -> Chunk:
     try:
         return pa.array(values)
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-        raise ConfigError(f"{source}: the values of {name!r} are not all of one kind; make them so") from error
+        raise ConfigError(f"{source}: the values of {name!r} are not all of one kind; make them alike") from error
 
 
 def read_parquet(file: BinaryIO, source: str, budget: Budget) -> pa.Table:

@@ -165,7 +165,7 @@ def _file(place: _Place, budget: Budget) -> pa.Table:
     """Return the table in a file, read by what its name ends in."""
     suffix = posixpath.splitext(place.path.partition("?")[0])[1].lower()
     if suffix not in (".csv", ".jsonl", ".ndjson", ".parquet"):
-        hint = "give its folder" if suffix == ".txt" else f"known are {_KNOWN}"
+        hint = "give its folder" if suffix == ".txt" else f"give {_KNOWN}"
         raise ConfigError(f"{place.shown} has the ending {suffix!r}, which is not known; {hint}")
     with place.files.open(place.path, "rb") as file:
         if suffix == ".parquet":
@@ -184,7 +184,7 @@ def _folder(place: _Place, most_bytes: int) -> pa.Table:
     if texts and parts:
         raise ConfigError(f"{place.shown} holds .txt and .parquet files; keep one kind in the folder")
     if not texts and not parts:
-        raise ConfigError(f"{place.shown} holds no .txt and no .parquet file; known are {_KNOWN}")
+        raise ConfigError(f"{place.shown} holds no .txt and no .parquet file; give {_KNOWN}")
     stored = sum(files[name].get("size") or 0 for name in texts + parts)
     budget = Budget(place.shown, stored=stored, most=most_bytes)
     return _texts(place, texts, budget) if texts else _parts(place, parts, budget)

@@ -20,7 +20,7 @@ def current_states(store: Reads, run_ids: Iterable[RunId]) -> dict[RunId, RunSta
 
 
 class _ListedOnce:
-    """A store that lists logs and checkpoints at once; who asks again for the same folder gets a fresh listing."""
+    """A store that lists logs and checkpoints at once; asking again for the same folder gives a fresh listing."""
 
     def __init__(self, store: Reads) -> None:
         self._store = store

@@ -73,7 +73,7 @@ def decompressed(file: BinaryIO, *, key: str) -> Iterator[bytes]:
             if plain := decompressor.decompress(block, max_length=_BLOCK):
                 yield plain
         if decompressor.unused_data or file.read(1):
-            raise CorruptObjectError(f"{key} goes on behind its end; restore it from a backup")
+            raise CorruptObjectError(f"{key} goes on after its end; restore it from a backup")
     except zstd.ZstdError as error:
         raise CorruptObjectError(f"{key} does not decompress; restore it from a backup ({error})") from error
 

@@ -66,7 +66,7 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         if isinstance(self.labels, dict):
             for step in self.labels:
                 if step not in (str(number) for number in range(self.low, self.high + 1)):
-                    raise ValueError(f"labels names {step!r}, which is no step from {self.low} to {self.high}")
+                    raise ValueError(f"labels names {step!r}, which is not a step from {self.low} to {self.high}")
         elif self.labels and len(self.labels) != self.high - self.low + 1:
             steps = self.high - self.low + 1
             raise ValueError(f"labels has {len(self.labels)} texts, but the scale has {steps} steps; give one for each")

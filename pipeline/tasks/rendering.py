@@ -236,7 +236,7 @@ class Renderer:
 def _wording(config: RunConfig, material: Material, frames: Frames) -> _Wording:
     """Return the constant bytes of the lines, of one kind for each heading that some sample has.
 
-    Who is to answer a prompt is told its context by the system, who is to judge reads it in the question.
+    A model that answers a prompt gets its context as the system prompt; a judge reads it in the question.
     """
     task = task_named(config.task)
     template, plain = task.compiled(config), frames(QUESTION)

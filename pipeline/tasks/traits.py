@@ -79,7 +79,7 @@ def criterion_named(name: str) -> Criterion:
     """
     if name not in TRAITS:
         raise ConfigError(
-            f"criterion: {name!r} is no built-in trait; {remedy(name, TRAITS)} "
+            f"criterion: {name!r} is not a built-in trait; {remedy(name, TRAITS)} "
             "(for one of your own give a name and a description)"
         )
     return TRAITS[name]

@@ -295,7 +295,9 @@ def test_an_id_that_stands_for_another_text_elsewhere_is_not_ranked_with_it(
     assert pairlog("submit", file).code == 0
     called = pairlog("rank", "essays", "other")
     assert called.code == 2
-    assert "essays and other cannot be ranked together: the sample 's3' has not the same text in all" in called.err
+    assert (
+        "essays and other cannot be ranked together: the sample 's3' does not have the same text in all" in called.err
+    )
 
 
 def test_groups_that_share_nobody_are_ranked_alone(
@@ -304,7 +306,7 @@ def test_groups_that_share_nobody_are_ranked_alone(
     file = experiment_file()
     rows = [f"s{number},Text {number}.,g{number % 2}" for number in range(8)]
     (tmp_path / "samples.csv").write_text("\n".join(["id,text,group", *rows]), encoding="utf-8")
-    assert "note: no contestant stands in two groups" in pairlog("run", file, "--interval", "0").err
+    assert "note: no contestant is in two groups" in pairlog("run", file, "--interval", "0").err
     assert pairlog("rank", "essays").last_line.endswith("`--per group` ranks each group alone")
     called = pairlog("rank", "essays", "--per", "group", "--out", "groups.csv")
     assert called.code == 1

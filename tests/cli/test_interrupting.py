@@ -13,7 +13,7 @@ from pipeline.simulator import Simulator
 from tests.cli.conftest import Called
 from tests.conftest import environment
 
-RESUMES = "stopped: interrupted; nothing is lost: `pairlog resume` goes on from here"
+RESUMES = "stopped: interrupted; nothing is lost: `pairlog resume` continues from here"
 # The process must hear signals that a test's starter may ignore.
 CALL = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from pipeline.cli import main; main()"
 Start = Callable[..., "subprocess.Popen[str]"]

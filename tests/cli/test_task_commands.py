@@ -77,7 +77,7 @@ def test_a_chain_to_an_unfinished_or_unknown_experiment_is_refused_before_anythi
     pairlog("submit", answers)
     called = pairlog("plan", judged)
     assert called.code == 2
-    assert "30 requests of answers did not end yet; `pairlog resume answers`" in called.last_line
+    assert "30 requests of answers have not ended; run `pairlog resume answers`" in called.last_line
     pairlog("resume", "--interval", "0")
     judged.write_text(judged.read_text().replace("generations://", "comparisons://"))
     assert "is a generation experiment; write generations://answers" in pairlog("plan", judged).last_line

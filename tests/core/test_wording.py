@@ -32,10 +32,10 @@ def test_the_first_of_many_stands_for_all(names: list[str], said: str) -> None:
     [
         ("opnai", "did you mean openai?"),
         (" OpenAI ", "did you mean openai?"),
-        ("xyz", "known are openai, Gemini"),
-        ("", "known are openai, Gemini"),
+        ("xyz", "choose one of openai, Gemini"),
+        ("", "choose one of openai, Gemini"),
         ("GEMINI", "did you mean Gemini?"),
-        ("a" * 1_000_000, "known are openai, Gemini"),
+        ("a" * 1_000_000, "choose one of openai, Gemini"),
     ],
 )
 def test_a_name_nobody_knows_is_answered_with_the_nearest_or_with_all(name: str, said: str) -> None:

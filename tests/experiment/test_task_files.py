@@ -27,7 +27,10 @@ def said_about(text: str) -> str:
         ("task: grading\nscale: {low: 5, high: 1}", "low is 5 and high 1; high must be larger"),
         ("task: grading\nscale: {low: 1, hihg: 5}", "scale.hihg is not a known key; did you mean high?"),
         ("task: grading\nscale: {low: 1, high: 3, labels: [a, b]}", "labels has 2 texts, but the scale has 3 steps"),
-        ("task: grading\nscale: {low: 1, high: 3, labels: {'4': a}}", "labels names '4', which is no step from 1 to 3"),
+        (
+            "task: grading\nscale: {low: 1, high: 3, labels: {'4': a}}",
+            "labels names '4', which is not a step from 1 to 3",
+        ),
         ("scale: {low: 1, high: 5}", "line 4: scale goes with task grading, not with pairwise; remove it, or change"),
         ("task: generation\npairs: {design: all}", "line 5: pairs goes with task pairwise, not with generation"),
         (
@@ -63,7 +66,7 @@ def test_a_mistake_is_named_with_its_remedy(text: str, said: str) -> None:
         ),
         ("task: conversation\nturns: [x]\n", '{"id": "a", "text": "b", "turns": ["y", " "]}', "'a' has an empty turn"),
         ("task: conversation\nturns: [x]\n", '{"id": "a", "text": "b", "turns": "y"}', "turns does not hold lists of"),
-        ("task: generation\ntemplates: [brief]\n", '{"id": "a", "text": "b"}', "no built-in template; give a path"),
+        ("task: generation\ntemplates: [brief]\n", '{"id": "a", "text": "b"}', "not a built-in template; give a path"),
         ("task: generation\ntemplates: [t.txt]\n", '{"id": "a", "text": "b"}', "{CONTEXT} is not a placeholder"),
         (
             "task: compliance\ntemplates: [two.txt]\n",

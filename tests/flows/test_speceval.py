@@ -110,7 +110,7 @@ def test_folders_that_hold_no_outputs_are_left_out_and_said(layout: Layout, name
     layout.write(name, "no_lies", INPUTS["no_lies"])
     found = read_speceval(layout.folder, layout.spec)
     assert found.candidates == tuple(sorted(CANDIDATES))
-    why = "folders called metadata, preprocessed, raw hold no outputs; rename a candidate that is called so"
+    why = "folders called metadata, preprocessed, raw hold no outputs; rename a candidate that has such a name"
     assert found.notes == (f"1 file under {name}/results left out: {why}",)
 
 
@@ -120,7 +120,7 @@ def test_one_candidate_is_enough_for_judging_without_comparing(layout: Layout) -
     found = read_speceval(layout.folder, layout.spec)
     assert (found.candidates, len(found.samples)) == (("gpt-x",), 12)
     assert found.notes == (
-        "there is one candidate: judge it by compliance or grading, for there is nothing to compare it with",
+        "there is one candidate: judge it by compliance or grading; there is nothing to compare it with",
     )
 
 
@@ -133,10 +133,10 @@ def test_a_statement_nobody_answers_is_reported(layout: Layout) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ('{"text": "No id."}', "line 3: is no statement with id and text"),
+        ('{"text": "No id."}', "line 3: is not a statement with id and text"),
         ('{"id": " ", "text": "Blank id."}', "line 3: id and text may not be empty"),
         ('{"id": "be_kind", "text": "Something else."}', "line 3: the id 'be_kind' stands for two statements"),
-        ("not json", "line 3: is no statement with id and text"),
+        ("not json", "line 3: is not a statement with id and text"),
     ],
 )
 def test_a_bad_line_of_the_specification_is_refused_by_its_number(layout: Layout, line: str, said: str) -> None:
@@ -151,7 +151,7 @@ def test_what_contradicts_itself_or_fits_nothing_is_refused(layout: Layout, tmp_
     with pytest.raises(ConfigError, match="gpt-x answers one input in two ways"):
         read_speceval(layout.folder, layout.spec)
     other.write_text('{"not": "a list"}')
-    with pytest.raises(ConfigError, match="is no list of input_text and output_text"):
+    with pytest.raises(ConfigError, match="is not a list of input_text and output_text"):
         read_speceval(layout.folder, layout.spec)
     other.rename(other.with_name("no_lie.json"))
     with pytest.raises(ConfigError, match=r"names no statement of the specification; did you mean no_lies\?"):

@@ -142,7 +142,7 @@ def test_the_report_names_whose_texts_were_not_there_to_be_judged_and_why(
         finished(worker, write(name, f"samples: generations://answers\ntask: {task}\njudges: {JUDGES}\n"))
         assert [str(each) for each in absent_in(worker, ExperimentName(name))] == [said]
         page = page_of(worker, ExperimentName(name))
-        assert "Nothing: every row counted." not in page
+        assert "Nothing was left out." not in page
         row = f"{breakable(who)}</th><td>6</td><td>16</td><td>4 refused (refusal), 2 truncated (length)</td>"
         assert row in page
     assert said in html.unescape(page_of(worker, ExperimentName("pairs")))

@@ -120,7 +120,7 @@ def test_the_page_is_well_formed_and_holds_every_section():
     titles = re.findall(r"<h2 id=\"([^\"]*)\">(.*?)</h2>", a_page(a_rich_study()))
     assert [title for _, title in titles] == [
         "Ranking", "Who beat whom", "Judges", "Do the judges agree?", "The judges as one panel", "Part by part",
-        "Does one scale fit?", "What the first place hangs on", "Tokens", "Where every request went",
+        "Does one scale fit?", "What first place depends on", "Tokens", "Where every request went",
         "What was left out, and why", "How this page was made", "Words on this page",
     ]  # fmt: skip
     links = [found["href"] for tag, found in reader.tags if tag == "a"]

@@ -253,7 +253,7 @@ def test_a_text_that_is_not_utf8_is_named(tmp_path: Path) -> None:
 
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("x")
-    assert "holds no .txt and no .parquet file; known are .csv" in refusal(str(tmp_path), "/")
+    assert "holds no .txt and no .parquet file; give .csv" in refusal(str(tmp_path), "/")
 
 
 def test_a_folder_of_both_kinds_is_refused(tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_b15_parts_with_other_columns_are_refused_with_the_difference(
     [
         ("gone.csv", "gone.csv does not exist; check the path"),
         ("gone/", "gone does not exist"),
-        ("essays.xlsx", "essays.xlsx has the ending '.xlsx', which is not known; known are .csv, .jsonl"),
+        ("essays.xlsx", "essays.xlsx has the ending '.xlsx', which is not known; give .csv, .jsonl"),
         ("essays.csv.gz", "has the ending '.gz', which is not known"),
         ("essay.txt", "has the ending '.txt', which is not known; give its folder"),
         ("essays", "has the ending '', which is not known"),

@@ -29,7 +29,7 @@ def test_what_is_there_can_be_read(behind: MemoryStore) -> None:
 
 def test_nothing_can_be_created(behind: MemoryStore) -> None:
     store = ReadOnlyStore(behind)
-    with pytest.raises(StoreError, match=r"cannot create log/a/3\.json in .*: it was opened to be read only"):
+    with pytest.raises(StoreError, match=r"cannot create log/a/3\.json in .*: it was opened for reading only"):
         store.put_new("log/a/3.json", b"{}")
     with pytest.raises(StoreError, match="opened to be read only"):
         store.put_stream("log/a/3.json", [b"{}"])

@@ -113,7 +113,7 @@ def test_what_is_not_refused_is_rendered_word_for_word(before: str, between: str
         ("", "{SAMPLE_1} stands in it 0 times"),
         ("{SAMPLE_1}", "{SAMPLE_2} stands in it 0 times"),
         ("{SAMPLE_1} {SAMPLE_1} {SAMPLE_2}", "{SAMPLE_1} stands in it 2 times"),
-        (BARE + "{FOO}", "{FOO} is not a placeholder; known are SAMPLE_1"),
+        (BARE + "{FOO}", "{FOO} is not a placeholder; choose one of SAMPLE_1"),
         (BARE + "{SAMPLE_3}", "{SAMPLE_3} is not a placeholder; did you mean SAMPLE_"),
         (BARE + "{TRAIT}", "{TRAIT} is not a placeholder; did you mean TRAIT_NAME?"),
         (BARE + "{context}", "{context} is not a placeholder; did you mean CONTEXT?"),

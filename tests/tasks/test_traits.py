@@ -22,10 +22,10 @@ def test_a_trait_has_a_name_and_a_description_of_its_own(name: str):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("organisation", "'organisation' is no built-in trait; did you mean organization?"),
+        ("organisation", "'organisation' is not a built-in trait; did you mean organization?"),
         ("Overall_Quality", "did you mean overall_quality?"),
-        ("xyz", "known are overall_quality, organization"),
-        ("", "known are overall_quality"),
+        ("xyz", "choose one of overall_quality, organization"),
+        ("", "choose one of overall_quality"),
     ],
 )
 def test_an_unknown_trait_is_refused_with_the_nearest(name: str, words: str):

@@ -1,4 +1,4 @@
-"""How well one scale explains the results, and what the first place hangs on."""
+"""How well one scale explains the results, and what first place depends on."""
 
 from pipeline.ranking.findings import Diagnostics, Influence
 from pipeline.ranking.report.markup import Section, element, number, part, percent, section, table, whole
@@ -36,13 +36,13 @@ def influence_section(held: Influence) -> Section:
     """Return how few comparisons hold the leader up, and which."""
     if held.needed is None:
         said = (
-            f"No tenth of the {whole(held.comparisons)} comparisons was found whose removal takes the first place from "
-            f"{held.leader}."
+            f"No tenth of the {whole(held.comparisons)} comparisons was found whose removal would take first place "
+            f"from {held.leader}."
         )
-        return section("What the first place hangs on", element("p", said))
+        return section("What first place depends on", element("p", said))
     share = held.needed / held.comparisons
     said = (
-        f"Without {whole(held.needed)} of the {whole(held.comparisons)} comparisons ({percent(share, 2)}) "
+        f"Without {whole(held.needed)} of the {whole(held.comparisons)} comparisons ({percent(share, 2)}), "
         f"{held.leader} would no longer be first; {held.challenger} is closest."
     )
     samples = any((one.first, one.second) != (one.first_sample, one.second_sample) for one in held.rows)
@@ -55,4 +55,4 @@ def influence_section(held: Influence) -> Section:
     ]  # fmt: skip
     head = ["winner", "shown first", "shown second", "judge"]
     made = table(head, rows, caption="The comparisons that matter most", kind="words")
-    return section("What the first place hangs on", element("p", said), part("The comparisons that matter most", made))
+    return section("What first place depends on", element("p", said), part("The comparisons that matter most", made))

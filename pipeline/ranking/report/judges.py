@@ -235,8 +235,10 @@ def _own(found: Diagnostics) -> list[Html]:
     ]  # fmt: skip
     if not rows:
         return []
-    head = ["judge", "maker", "own win", "as others judge", "difference", "comparisons"]
-    note = "How often contestants of the judge’s own maker win, beside what other makers’ judges say of the same pairs."
+    head = ["judge", "maker", "own win", "by other judges", "difference", "comparisons"]
+    note = (
+        "How often contestants of the judge’s own maker win with it, and with other makers’ judges on the same pairs."
+    )
     made = table(head, rows, caption="Self-preference")
     return [part("Preference for one’s own", made, note=note)]
 

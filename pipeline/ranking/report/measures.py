@@ -59,7 +59,7 @@ def _verdict(found: Sequence[Measured], total: Counts) -> str:
         return f"{whole(total.ok)} of {whole(total.planned)} requests ended well."
     best, kind = cells[0], found[0].measure.kind
     if kind == "choices":
-        return f"“{best.choice}” is what most is found of {best.names[0]}: {_shown(best.value, kind)}."
+        return f"“{best.choice}” is the label most often given to {best.names[0]}: {_shown(best.value, kind)}."
     if kind == "length":
         return f"{whole(total.ok)} texts were written."
     sure = f" ({_range(best, kind)})" if best.low is not None else ""
@@ -80,7 +80,7 @@ def _trust(found: Sequence[Measured]) -> str:
         return ""
     least = min(every, key=lambda concord: concord.same)
     judges = " and ".join(least.judges)
-    return f"Judges agree on {percent(least.same)} of the samples or more; least do {judges}."
+    return f"Judges agree on at least {percent(least.same)} of the samples; {judges} agree least."
 
 
 def _measure_sections(found: Measured) -> list[Section]:
@@ -92,7 +92,7 @@ def _measure_sections(found: Measured) -> list[Section]:
     finer = [cell for cell in found.cells if len(cell.names) > 1]
     made += [_cells_table(found.by, finer, kind, scale)] if finer else []
     title = found.measure.title or _TITLES[kind].format(found.measure.column)
-    sections = [section(title, *made, note="Rows that are not ok count nowhere: no failure is a zero.")]
+    sections = [section(title, *made, note="Rows that are not ok do not count: no failure is a zero.")]
     if found.concord:
         sections.append(section("Agreement between judges", _concord_table(found.concord)))
     return sections

@@ -51,7 +51,7 @@ def excluded_section(comparisons: pa.Table, excluded: Mapping[str, int]) -> Sect
     children: list[Html] = []
     absent = absent_of(comparisons)
     if not excluded:
-        children.append(element("p", "No row: every row counted." if absent else "Nothing: every row counted."))
+        children.append(element("p", "No row was left out." if absent else "Nothing was left out."))
     else:
         rows = [[reason, whole(count)] for reason, count in sorted(excluded.items())]
         children.append(table(["status", "rows"], rows, caption="Rows left out"))

@@ -127,9 +127,9 @@ def _effects(result: Ranking) -> list[Html]:
     if not result.effects:
         return []
     rows = [[one.name, number(one.value), f"{number(one.low)} to {number(one.high)}"] for one in result.effects]
-    note = "On the scale of the scores; the scores above are what is left once these are taken off."
+    note = "On the scale of the scores; the scores above are what is left once these are taken out."
     made = table(["effect", "size", "interval"], rows, caption="Effects in the model besides the scores")
-    return [part("What else the model holds", made, note=note)]
+    return [part("What else is in the model", made, note=note)]
 
 
 def matrix(data: Comparisons, result: Ranking) -> Section:
