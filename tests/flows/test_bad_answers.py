@@ -221,6 +221,19 @@ def test_answers_of_which_no_line_can_be_read_are_kept_and_not_bought_again(
         assert problems(worker) == []
 
 
+def test_odd_members_beside_every_answer_cost_none(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile
+) -> None:
+    simulator = simulate()
+    odd = Altered(
+        "GET", "/content", lambda body: body.replace(b'"created":', b'"created":"2026-11-18T00:00:00Z","was":')
+    )
+    with at(simulator, store, odd) as worker:
+        assert not finished(worker, experiment_file()).is_open
+        assert counts(worker)["ok"] == simulator.ledger.totals.requests == 15
+        check_against_ledger(worker, simulator.ledger)
+
+
 @pytest.mark.parametrize(("fault", "is_held"), [("line.400", False), ("line.400=0.3", True)], ids=["all", "some"])
 def test_lines_of_errors_are_read_for_themselves_and_do_not_vouch_for_answers(
     simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile, fault: str, *, is_held: bool
