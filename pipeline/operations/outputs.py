@@ -77,6 +77,13 @@ class Reading:
             return not self._batch.proven
         return bool((self._lookup.places(read) < 0).all())
 
+    def unread(self) -> str | None:
+        """Say what came back if it is lines of which not one can be read: paid for, and perhaps ours; else None.
+
+        What a live call answers has its request's name from us, so that each line costs its own row at most.
+        """
+        return None if self._run.is_live else self._raw.unread()
+
     def unpaid(self, again: int) -> str | None:
         """Return the account's fault if each of so many requests got no answer for want of money, else None."""
         if not self._is_read:

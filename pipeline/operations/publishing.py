@@ -57,8 +57,11 @@ def publish_due(run: Run, *, only: Container[int] | None = None) -> int:
 
 
 def _publication(run: Run, batch: BatchState) -> _Publication | None:
-    """Write the batch's rows; return what is to be told of them, or None if they are not ours and it is held."""
+    """Write the batch's rows; return what is to be told of them, or None if it is held."""
     reading = Reading(run, batch)
+    if unread := reading.unread():
+        hold(run, batch, f"{batch.remote_id} came back as {unread}; they are kept, and nothing is bought again")
+        return None
     if reading.is_anothers():
         _disown(run, batch)
         return None

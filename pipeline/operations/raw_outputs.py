@@ -1,5 +1,6 @@
 """The raw lines of a batch as outputs: read block by block, and one by one where a line is not as it should be."""
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator
@@ -12,11 +13,13 @@ from pipeline.domain import Output
 from pipeline.events import Part
 from pipeline.operations.worker import Run
 from pipeline.state import BatchState
-from pipeline.storage.streams import blocks_of_lines, decompressed, lines_of, objects_in
+from pipeline.storage.streams import LONGEST_LINE, blocks_of_lines, decompressed, lines_of, objects_in
 from pipeline.tasks.lookup import Lookup
+from pipeline.wording import counted
 
 _LIVE_ID_PATH = ("request_id",)
 _UNREADABLE = (ValueError, msgspec.DecodeError, RecursionError)
+_MEMBERS_TOLD = 5
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -56,6 +59,21 @@ class RawOutputs:
         found = (output for block in blocks for output in self._one_by_one(block))
         return list(islice(found, count))
 
+    def unread(self) -> str | None:
+        """Say what the lines are like if there are lines of answers and not one of them can be read, else None.
+
+        Where there are no answers, errors are lines too. Of what a line says nothing is told, only what it is made of.
+        """
+        answers = [part for part in self._parts if part.name != "error" and part.bytes] or self._parts
+        blocks = (block for part in answers for block in self._blocks_of(part))
+        count, shape = 0, ""
+        for line in (line for block in blocks for line in map(_in_whole_characters, lines_of(block))):
+            with contextlib.suppress(*_UNREADABLE):
+                self._decode(line)
+                return None
+            count, shape = count + 1, shape or _shape(line)
+        return f"{counted(count, 'line')} that cannot be read, the first of them {shape}" if count else None
+
     def _blocks_of(self, part: Part) -> Iterator[bytes]:
         with self._store.open(part.key) as file:
             yield from blocks_of_lines(decompressed(file, key=part.key))
@@ -88,6 +106,17 @@ class RawOutputs:
         for member in self._id_path:
             found = found.get(member) if isinstance(found, dict) else None
         return found if isinstance(found, str) and self._lookup.places([found])[0] >= 0 else None
+
+
+def _shape(line: bytes) -> str:
+    """Return in a few words what a line is made of."""
+    try:
+        found: object = msgspec.json.decode(line.decode())
+    except _UNREADABLE:
+        return "not whole JSON" if line else f"longer than {LONGEST_LINE} bytes"
+    if not isinstance(found, dict):
+        return f"JSON but not an object: {type(found).__name__}"
+    return f"an object of {', '.join(name[:20] for name in islice(found, _MEMBERS_TOLD)) or 'nothing'}"
 
 
 def _in_whole_characters(line: bytes) -> bytes:

@@ -9,6 +9,7 @@ from pipeline.domain import Judge, Message, Output, Tokens
 from pipeline.errors import ConfigError
 from pipeline.providers import _claude
 from pipeline.providers._faults import blames_provider, errored
+from pipeline.providers._lenient import LineDecoder
 
 _CLAUDE = re.compile(r"(?:.*[./])?anthropic\.(claude-.+?)(?:-v\d+)?(?::\d+)?")
 _VERSION = "bedrock-2023-05-31"
@@ -101,9 +102,9 @@ class _Conversed(msgspec.Struct):
     usage: _Usage | None = None
 
 
-_lines = msgspec.json.Decoder(_Line)
-_conversed = msgspec.json.Decoder(_Conversed)
-_messages = msgspec.json.Decoder(_claude.Reply)
+_lines = LineDecoder(_Line)
+_conversed = LineDecoder(_Conversed)
+_messages = LineDecoder(_claude.Reply)
 
 
 def decode_line(line: bytes) -> Output:

@@ -6,6 +6,7 @@ import msgspec
 
 from pipeline.domain import Judge, Message, Output, Tokens
 from pipeline.providers._faults import blames_provider, errored, wants_money
+from pipeline.providers._lenient import LineDecoder
 
 
 def said(messages: Sequence[Message]) -> list[dict[str, str]]:
@@ -135,8 +136,8 @@ class _LiveLine(msgspec.Struct, gc=False):
     body: _Body | str | None = None
 
 
-_lines = msgspec.json.Decoder(_Line)
-_live_lines = msgspec.json.Decoder(_LiveLine)
+_lines = LineDecoder(_Line)
+_live_lines = LineDecoder(_LiveLine)
 
 
 def decode_line(line: bytes) -> Output:

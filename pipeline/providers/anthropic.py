@@ -32,6 +32,7 @@ from pipeline.providers._claude import (
 )
 from pipeline.providers._faults import errored
 from pipeline.providers._http import Body, Http, cut_short, decoded, fingerprint
+from pipeline.providers._lenient import LineDecoder
 from pipeline.settings import Secret, Settings
 
 _HEAD, _TAIL = b'{"requests":[', b"]}"
@@ -99,9 +100,9 @@ class _LiveLine(msgspec.Struct):
     body: Reply | str | None = None
 
 
-_lines = msgspec.json.Decoder(_Line)
+_lines = LineDecoder(_Line)
 _line_ids = msgspec.json.Decoder(_LineId)
-_live_lines = msgspec.json.Decoder(_LiveLine)
+_live_lines = LineDecoder(_LiveLine)
 
 
 def check_judge(judge: Judge) -> None:

@@ -38,6 +38,7 @@ from pipeline.providers._gemini import (
     whole,
 )
 from pipeline.providers._http import Http, checked_host, cut_short, decoded, fingerprint
+from pipeline.providers._lenient import LineDecoder
 from pipeline.settings import Secret, Settings
 
 MODES: tuple[Mode, ...] = ("batch", "live")
@@ -125,8 +126,8 @@ class _LiveLine(msgspec.Struct):
     body: Content | str | None = None
 
 
-_lines = msgspec.json.Decoder(_Line)
-_live_lines = msgspec.json.Decoder(_LiveLine)
+_lines = LineDecoder(_Line)
+_live_lines = LineDecoder(_LiveLine)
 
 
 def check_judge(judge: Judge) -> None:

@@ -41,6 +41,7 @@ from pipeline.providers._gemini import (
     whole,
 )
 from pipeline.providers._http import Body, Http, cut_short, decoded, fingerprint
+from pipeline.providers._lenient import LineDecoder
 from pipeline.settings import Secret, Settings, checked_address
 
 MODES: tuple[Mode, ...] = ("batch",)
@@ -118,7 +119,7 @@ class _Line(msgspec.Struct):
     response: Content | None = None
 
 
-_lines = msgspec.json.Decoder(_Line)
+_lines = LineDecoder(_Line)
 
 
 def check_judge(judge: Judge) -> None:

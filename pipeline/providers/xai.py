@@ -30,6 +30,7 @@ from pipeline.providers._compatible import (
 from pipeline.providers._failures import failure, keeping_answers
 from pipeline.providers._faults import errored
 from pipeline.providers._http import Http, cut_short, decoded, fingerprint
+from pipeline.providers._lenient import LineDecoder
 from pipeline.settings import Secret, Settings
 
 MODES: tuple[Mode, ...] = ("batch",)
@@ -115,8 +116,8 @@ class _Answer(msgspec.Struct):
     body: msgspec.Raw
 
 
-_lines = msgspec.json.Decoder(_Line)
-_bodies = msgspec.json.Decoder(_Body)
+_lines = LineDecoder(_Line)
+_bodies = LineDecoder(_Body)
 
 
 def check_judge(judge: Judge) -> None:

@@ -181,6 +181,71 @@ def test_what_stays_in_the_place_of_results_is_held_and_nothing_is_bought_again(
         check_against_ledger(worker, simulator.ledger)
 
 
+def each_line(alter: Callable[[dict[str, object]], object]) -> Callable[[bytes], bytes]:
+    """Return what makes something else of each line of a file."""
+    return lambda body: b"\n".join(msgspec.json.encode(alter(msgspec.json.decode(line))) for line in body.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("alter", "said"),
+    [
+        (
+            each_line(lambda line: {"response": line["response"]}),
+            "15 lines that cannot be read, the first",
+        ),
+        (each_line(lambda line: line | {"custom_id": None}), "an object of id, custom_id, response"),
+        (each_line(lambda line: line | {"custom_id": 7}), "an object of id, custom_id, response"),
+        (each_line(lambda line: {"customId": line["custom_id"]}), "an object of customId"),
+        (each_line(lambda line: {"data": line}), "an object of data"),
+        (each_line(lambda line: line | {"response": [line["response"]]}), "an object of id, custom_id, response"),
+        (lambda body: b"\n".join(map(msgspec.json.format, body.splitlines())), "not whole JSON"),
+        (lambda body: b"\n".join(line[:-20] for line in body.splitlines()), "not whole JSON"),
+    ],
+    ids=["no id", "null", "a number", "renamed", "wrapped", "odd answers", "in many lines", "all cut"],
+)
+def test_answers_of_which_no_line_can_be_read_are_kept_and_not_bought_again(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile, alter: Callable[[bytes], bytes], said: str
+) -> None:
+    simulator = simulate()
+    with at(simulator, store, Altered("GET", "/content", alter)) as worker:
+        end = finished(worker, experiment_file())
+        assert (end.is_open, end.moves_by_itself) == (True, False)
+        assert said in end.reasons[0]
+        (run,) = worker.runs(worker.experiment_names()[0])
+        held = run.refresh().batches[BatchId("s000-1")]
+        adopt_by_hand(run, held, str(held.remote_id))
+        assert resume(worker, [run], interval=0.01).is_open
+        held = run.refresh().batches[BatchId("s000-1")]
+        assert (held.phase, [store.exists(part.key) for part in held.parts]) == ("held", [True])
+        assert (len(simulator.ledger.creates), simulator.ledger.totals.requests) == (1, 15)
+        assert problems(worker) == []
+
+
+def test_odd_members_beside_every_answer_cost_none(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile
+) -> None:
+    simulator = simulate()
+    odd = Altered(
+        "GET", "/content", lambda body: body.replace(b'"created":', b'"created":"2026-11-18T00:00:00Z","was":')
+    )
+    with at(simulator, store, odd) as worker:
+        assert not finished(worker, experiment_file()).is_open
+        assert counts(worker)["ok"] == simulator.ledger.totals.requests == 15
+        check_against_ledger(worker, simulator.ledger)
+
+
+@pytest.mark.parametrize(("fault", "is_held"), [("line.400", False), ("line.400=0.3", True)], ids=["all", "some"])
+def test_lines_of_errors_are_read_for_themselves_and_do_not_vouch_for_answers(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile, fault: str, *, is_held: bool
+) -> None:
+    simulator = simulate(faults=parse_faults(fault))
+    wrapped = each_line(lambda line: line if "error" in str(line["response"]) else {"data": line})
+    with at(simulator, store, Altered("GET", "/content", wrapped)) as worker:
+        assert finished(worker, experiment_file()).is_open is is_held
+        assert counts(worker)["errored"] == (0 if is_held else 15)
+        assert len(simulator.ledger.creates) == 1
+
+
 def test_results_that_were_cut_behind_a_line_are_fetched_again_and_not_bought_again(
     simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile
 ) -> None:
