@@ -44,7 +44,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def is_late(self) -> bool:
         """Whether it came for an attempt that had been given up."""
-        return self.name.startswith(_LATE)
+        return is_late(self.name)
 
 
 _LATE = "late"
@@ -53,6 +53,16 @@ _LATE = "late"
 def late_name(number: int, part: str) -> str:
     """Return the name of a part of the batch that turned up as this number for attempts given up."""
     return f"{_LATE}{number}-{part}"
+
+
+def is_late(part: str) -> bool:
+    """Say whether a part of this name came for an attempt that had been given up."""
+    return part.startswith(_LATE)
+
+
+def is_of_errors(part: str) -> bool:
+    """Say whether a part of this name holds requests that failed, and no answers."""
+    return part.rpartition("-")[2] == "error"
 
 
 class LineFault(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -5,9 +5,11 @@ from collections.abc import Container, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 
+import msgspec
+
 from pipeline import planning
 from pipeline.errors import AccountError, ConflictError, ProviderError, RejectedError, UnavailableError
-from pipeline.events import AnyEvent, Ended, LineFault, OutputsStored, Part, StatusChanged
+from pipeline.events import AnyEvent, Ended, LineFault, OutputsStored, Part, StatusChanged, is_late, is_of_errors
 from pipeline.ids import BatchId
 from pipeline.operations.late import late_parts
 from pipeline.operations.recording import facts
@@ -181,17 +183,61 @@ def collect_due(run: Run, *, only: Container[int] | None = None) -> int:
     return collected
 
 
+class _Missed(msgspec.Struct, frozen=True, kw_only=True):
+    """A part that could not be fetched, and why."""
+
+    name: str
+    error: ProviderError
+
+    def can_be_done_without(self) -> bool:
+        """Say whether no answer of the batch itself is in it: a list of errors, or what is gone of a late batch."""
+        is_gone = isinstance(self.error, RejectedError) and self.error.status in {404, 410}
+        return isinstance(self.error, RejectedError) and (is_of_errors(self.name) or (is_late(self.name) and is_gone))
+
+
 def _fetched(run: Run, batch: BatchState) -> tuple[Part, ...] | None:
-    """Store every part of what came back; return None if they cannot be had yet."""
+    """Store every part of what came back, answers first; return None if they cannot be had yet.
+
+    Nothing keeps a part that can be had from being stored: the provider deletes it one day.
+    """
     try:
         late = late_parts(run, batch)
-        if late is None:
-            return None
-        found = {**batch.remote_parts, **late}
-        return tuple(_fetch(run, batch, name, handle) for name, handle in sorted(found.items()))
     except ProviderError as error:
+        _store_own(run, batch)
         _not_fetched(run, batch, error)
         return None
+    if late is None:
+        _store_own(run, batch)
+        return None
+    found = sorted({**batch.remote_parts, **late}.items(), key=lambda part: (is_late(part[0]), is_of_errors(part[0])))
+    tried = [_tried(run, batch, name, handle) for name, handle in found]
+    parts = sorted((part for part in tried if isinstance(part, Part)), key=lambda part: part.name)
+    missed = [part for part in tried if isinstance(part, _Missed)]
+    if not missed:
+        return tuple(parts)
+    needed = [part for part in missed if not part.can_be_done_without()]
+    if needed or all(is_of_errors(part.name) for part in parts) or not _waited(run, batch, batch.ended_at):
+        _not_fetched(run, batch, (needed or missed)[0].error)
+        return None
+    for part in missed:
+        run.notify(batch, f"goes on without its part {part.name}, which cannot be fetched: {part.error}", warning=True)
+    return tuple(parts)
+
+
+def _store_own(run: Run, batch: BatchState) -> None:
+    """Store what came back for the batch itself, unless it is stored, while others are still waited for."""
+    for name, handle in batch.remote_parts.items():
+        if not run.worker.store.exists(_key(run, batch, name, handle)):
+            missed = _tried(run, batch, name, handle)
+            if isinstance(missed, _Missed):
+                run.notify(batch, f"its part {name} could not be fetched: {missed.error}", warning=True)
+
+
+def _tried(run: Run, batch: BatchState, name: str, handle: str) -> Part | _Missed:
+    try:
+        return _fetch(run, batch, name, handle)
+    except ProviderError as error:
+        return _Missed(name=name, error=error)
 
 
 def _not_fetched(run: Run, batch: BatchState, error: ProviderError) -> None:
@@ -210,7 +256,7 @@ def _waited(run: Run, batch: BatchState, said_at: datetime | None) -> bool:
 
 def _fetch(run: Run, batch: BatchState, name: str, handle: str) -> Part:
     """Store one part whole and return its name and digest; one that is stored already is read, not fetched."""
-    key = keys.output(run.run_id, batch.batch_id, attempt=batch.attempt, part=name, source=handle)
+    key = _key(run, batch, name, handle)
     store = run.worker.store
     if not store.exists(key):
         fetched = Measured(_whole(run, batch, name, run.provider.download(handle)))
@@ -221,6 +267,10 @@ def _fetch(run: Run, batch: BatchState, name: str, handle: str) -> Part:
             run.notify(batch, f"{name} was stored by another worker")
     stored = measured_inside(store, key)
     return Part(name=name, key=key, digest=stored.digest(), bytes=stored.size)
+
+
+def _key(run: Run, batch: BatchState, name: str, handle: str) -> str:
+    return keys.output(run.run_id, batch.batch_id, attempt=batch.attempt, part=name, source=handle)
 
 
 def _whole(run: Run, batch: BatchState, name: str, chunks: Iterator[bytes]) -> Iterator[bytes]:

@@ -2,28 +2,30 @@
 
 A live batch is made of calls that this worker makes itself. Answers are stored at least once a second, so that a kill
 loses no more than that; whoever goes on reads what is stored and makes only the calls that have no answer yet. A worker
-that is interrupted begins no further call, and stores the answers that were under way.
+that is interrupted, or cannot store for a while, begins no further call, and stores the answers that were under way.
 """
 
 import contextlib
 from collections.abc import Container, Iterator
-from itertools import count
+from itertools import chain, count, repeat
 
 import msgspec
 
 from pipeline import planning
-from pipeline.errors import AccountError, ConflictError
+from pipeline.errors import AccountError, ConflictError, StoreError
 from pipeline.events import AttemptOpened, Ended, OutputsStored, Part, Submitted
 from pipeline.operations.submitting import prepare
 from pipeline.operations.worker import Run
-from pipeline.providers import LiveAnswer, live_client, live_module
+from pipeline.providers import LiveAnswer, LiveClient, live_client, live_module
 from pipeline.state import AT_PROVIDER, BatchState
 from pipeline.storage import keys
 from pipeline.storage.objects import measured_inside
 from pipeline.storage.streams import Measured, compressed, decompressed, lines
+from pipeline.wording import counted
 
 _DEFAULT_RATE = 5.0
 _LIVE = "live-"
+_PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)  # before answers are stored again that the store did not take
 
 
 class _Request(msgspec.Struct, frozen=True):
@@ -87,8 +89,8 @@ def _call(run: Run, batch: BatchState) -> bool:
     try:
         calls = ((request.request_id, bytes(request.body)) for request in open_)
         for answers in client.answers(calls):
-            _keep(run, batch, numbers, answers)
-            if not run.keep() or run.refresh().batches[batch.batch_id].cancel_asked:
+            _keep(run, batch, numbers, answers, client)
+            if not _may_go_on(run, batch):
                 client.stop()
     except AccountError as error:
         run.troubles[batch.batch_id] = f"{judge.provider} refuses live calls: {error}"
@@ -96,21 +98,49 @@ def _call(run: Run, batch: BatchState) -> bool:
     except BaseException:
         run.notify(batch, "waiting for the answers to calls under way; interrupt again to leave without them")
         for answers in client.rest():
-            _keep(run, batch, numbers, answers)
-            run.keep()
+            _keep(run, batch, numbers, answers, client)
+            _hold(run)
         raise
     run.troubles.pop(batch.batch_id, None)
     return _finish(run, run.refresh().batches[batch.batch_id])
 
 
-def _keep(run: Run, batch: BatchState, numbers: Iterator[int], answers: list[LiveAnswer]) -> None:
-    """Store a second's answers, byte for byte, under the next number that is free."""
+def _may_go_on(run: Run, batch: BatchState) -> bool:
+    """Say whether further calls may be made: nobody asked for an end, and the store can be asked."""
+    try:
+        return run.keep() and not run.refresh().batches[batch.batch_id].cancel_asked
+    except StoreError:
+        return False
+
+
+def _hold(run: Run) -> None:
+    """Renew the lease if the store lets us; answers are stored with it or without."""
+    with contextlib.suppress(StoreError):
+        run.keep()
+
+
+def _keep(run: Run, batch: BatchState, numbers: Iterator[int], answers: list[LiveAnswer], client: LiveClient) -> None:
+    """Store a second's answers, byte for byte, under the next number that is free.
+
+    They are paid for: while the store fails no further call begins, and storing is tried again until it works.
+    """
+    body = _encoder.encode_lines(answers)
     for number in numbers if answers else ():
         part = f"{_LIVE}{number:06d}"
         key = keys.output(run.run_id, batch.batch_id, attempt=batch.attempt, part=part, source=run.worker.name)
-        with contextlib.suppress(ConflictError):
-            run.worker.store.put_stream(key, compressed([_encoder.encode_lines(answers)]))
-            return
+        for pause in chain(_PAUSES, repeat(_PAUSES[-1])):
+            try:
+                run.worker.store.put_stream(key, compressed([body]))
+            except ConflictError:
+                break
+            except StoreError as error:
+                client.stop()
+                unstored = counted(len(answers), "answer")
+                run.notify(batch, f"{unstored} could not be stored, which is tried again: {error}", warning=True)
+            else:
+                return
+            run.worker.clock.sleep(min(pause, run.worker.pace.lease / 3))
+            _hold(run)
 
 
 def _inputs(run: Run, batch: BatchState) -> Iterator[_Request]:

@@ -4,7 +4,7 @@ A `Dialect` says what one of them does its own way. What stands here is OpenAI's
 our key in its `metadata`, a listing newest first, one file of answers and one of errors.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Generic, TypeVar
 
@@ -24,6 +24,7 @@ B = TypeVar("B")
 
 SKEW = timedelta(hours=26)  # our key is exact, so looking back far costs pages only; a clock may be a day ahead
 MOST_PAGES = 500
+_FIRST = datetime(2023, 1, 1, tzinfo=UTC)
 _MOST_FAULTS = 1000
 _TRANSIENT = ("rate_limit", "server_error", "internal", "timeout", "overloaded", "unavailable")
 ENDS: dict[str, End] = {
@@ -177,7 +178,7 @@ def check_models(http: Http) -> str:
 
 
 def newest(http: Http, since: datetime, *, page_size: int | None = 100) -> Iterator[RemoteBatch]:
-    """Yield batches newest first, page by page, until one is older than `since`."""
+    """Yield batches newest first, page by page, until a whole page is older than `since` or the listing ends."""
     after: str | None = None
     seen: set[str] = set()
     for _ in range(MOST_PAGES):
@@ -187,13 +188,22 @@ def newest(http: Http, since: datetime, *, page_size: int | None = 100) -> Itera
         batches = [remote_batch(batch) for batch in rows if batch.id not in seen]
         yield from batches
         seen.update(batch.remote_id for batch in batches)
-        oldest = min((batch.created_at for batch in batches if batch.created_at), default=None)
-        if not page.has_more or (oldest is not None and oldest < since):
+        may_go_on = page.has_more is None and page_size is not None and len(batches) >= page_size
+        if not (page.has_more or may_go_on) or is_past(batches, since):
             return
         if not batches:
             break
         after = rows[-1].id
     raise cut_short("/batches")
+
+
+def is_past(batches: Iterable[RemoteBatch], since: datetime) -> bool:
+    """Say whether a page shows that a listing has come to what is older than `since`: all of it is, newest first.
+
+    One entry with an old or a wrong time proves nothing about those that follow.
+    """
+    times = [batch.created_at for batch in batches if batch.created_at]
+    return bool(times) and times[0] < since and times == sorted(times, reverse=True)
 
 
 def order(submission: Submission, file_id: str | None, *, endpoint: str = CHAT) -> Mapping[str, object]:
@@ -265,14 +275,18 @@ def _fault(problems: list[_Problem]) -> Fault | None:
 
 
 def moment(value: float | str | None) -> datetime | None:
-    """Return the time an answer names, as seconds or as ISO text with any number of digits; None if it names none."""
+    """Return the time an answer names, as seconds or as ISO text with any number of digits; None if it names none.
+
+    A time before there were batches, a zero above all, is none.
+    """
     if value is None:
         return None
     try:
         made = datetime.fromisoformat(value) if isinstance(value, str) else datetime.fromtimestamp(value, UTC)
     except (ValueError, OverflowError, OSError):
         return None
-    return made if made.tzinfo else made.replace(tzinfo=UTC)
+    made = made if made.tzinfo else made.replace(tzinfo=UTC)
+    return made if made >= _FIRST else None
 
 
 def bearer(key: Secret) -> dict[str, str]:

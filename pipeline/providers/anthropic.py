@@ -30,6 +30,7 @@ from pipeline.providers._claude import (
     failed,
     message_body,
 )
+from pipeline.providers._compatible import is_past, moment
 from pipeline.providers._faults import errored
 from pipeline.providers._http import Body, Http, cut_short, decoded, fingerprint
 from pipeline.providers._lenient import LineDecoder
@@ -221,8 +222,7 @@ class Anthropic:
             batches = [_remote(batch) for batch in page.data if batch.id not in seen]
             yield from (batch for batch in batches if batch.created_at is None or batch.created_at >= since)
             seen.update(batch.remote_id for batch in batches)
-            oldest = min((batch.created_at for batch in batches if batch.created_at), default=None)
-            if not page.has_more or (oldest is not None and oldest < since):
+            if not page.has_more or is_past(batches, since):
                 return
             if not batches:
                 break
@@ -293,7 +293,7 @@ def _remote(batch: _Batch) -> RemoteBatch:
         parts={"output": batch.id} if batch.processing_status == "ended" and batch.results_url else {},
         lines={"output": counts.total()} if counts and batch.processing_status == "ended" and batch.results_url else {},
         requests=(counts.total() or None) if counts else None,
-        created_at=_moment(batch.created_at),
+        created_at=moment(batch.created_at),
     )
 
 
@@ -303,11 +303,3 @@ def _end(batch: _Batch) -> End:
     if batch.results_url and batch.cancel_initiated_at:
         return "cancelled"
     return "expired" if batch.results_url and counts.expired else "completed"
-
-
-def _moment(value: str | None) -> datetime | None:
-    try:
-        made = datetime.fromisoformat(value or "")
-    except ValueError:
-        return None
-    return made if made.tzinfo else None

@@ -26,9 +26,7 @@ from pipeline.providers import RemoteBatch, Submission
 from pipeline.providers._asking import check_plain
 from pipeline.providers._aws import Clients, clients, translated
 from pipeline.providers._bedrock import check_model, decode_line, invocation, model_input
-from pipeline.providers._compatible import (
-    SKEW,
-)
+from pipeline.providers._compatible import MOST_PAGES, SKEW
 from pipeline.providers._failures import failure, keeping_answers
 from pipeline.providers._http import cut_short, repeated
 from pipeline.settings import Settings
@@ -184,7 +182,7 @@ class Bedrock:
     def _jobs(self, **query: object) -> Iterator[_Job]:
         seen: set[object] = set()
         more: dict[str, object] = {}
-        while True:
+        for _ in range(MOST_PAGES):
             listed = functools.partial(self._bedrock.list_model_invocation_jobs, **query, **more)
             answer: dict[str, Any] = self._asked("ListModelInvocationJobs", listed)  # as the library hands it over
             if "invocationJobSummaries" not in answer:
@@ -194,9 +192,10 @@ class Bedrock:
             if not token:
                 return
             if token in seen:
-                raise cut_short("/model-invocation-jobs")
+                break
             seen.add(token)
             more = {"nextToken": token}
+        raise cut_short("/model-invocation-jobs")
 
     def status(self, remote_id: str) -> RemoteBatch:
         """Return the job as it is now."""
@@ -234,7 +233,7 @@ class Bedrock:
 
     def _objects(self, folder: _Place) -> Iterator[_Place]:
         more: dict[str, str] = {}
-        while True:
+        for _ in range(MOST_PAGES):
             listed = functools.partial(self._s3.list_objects_v2, Bucket=folder.bucket, Prefix=f"{folder.key}/", **more)
             answer: dict[str, Any] = self._asked(f"list {folder.uri}", listed)  # as the library hands it over
             yield from (_Place(folder.bucket, found["Key"]) for found in answer.get("Contents", ()))

@@ -121,7 +121,7 @@ def _order(submission: Submission, file_id: str | None) -> Mapping[str, object]:
 
 
 def _listed(http: Http, since: datetime) -> Iterator[RemoteBatch]:
-    """Yield the jobs created after a moment, newest first."""
+    """Yield the jobs created after a moment, newest first, to the page that shows nothing new: a total may be wrong."""
     seen: set[str] = set()
     for number in range(MOST_PAGES):
         query: dict[str, str | int] = {
@@ -134,7 +134,7 @@ def _listed(http: Http, since: datetime) -> Iterator[RemoteBatch]:
         new = [job for job in page.data if job.id not in seen]
         yield from map(_remote, new)
         seen.update(job.id for job in new)
-        if len(seen) >= page.total if page.total is not None else not page.data:
+        if not new and (len(seen) >= page.total if page.total is not None else not page.data):
             return
         if not new:
             break

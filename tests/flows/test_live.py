@@ -1,12 +1,13 @@
 """Live runs: the same table as a batch, at a real rate, and nothing asked twice after a kill."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,9 +16,13 @@ from threading import Thread, Timer
 import httpx
 import pytest
 
+from pipeline.clock import SystemClock
+from pipeline.errors import StoreError
 from pipeline.operations.resuming import resume
-from pipeline.operations.worker import Worker
+from pipeline.operations.worker import Notice, Worker
+from pipeline.settings import Settings
 from pipeline.simulator import Simulator, parse_faults
+from pipeline.storage.local import LocalStore
 from tests.conftest import environment
 from tests.flows.studies import column, counts, finished, problems, rows, submitted
 
@@ -151,6 +156,55 @@ def test_a_refusal_of_the_account_loses_none_of_the_answers_under_way(
     finished_at = worker_for(simulator)
     assert not resume(finished_at, finished_at.runs(runs[0].experiment.name), interval=0.01).is_open
     assert simulator.ledger.totals.live == counts(worker)["ok"] == 28
+    assert problems(worker) == []
+
+
+class FullForAWhile(LocalStore):
+    """A store that has no room for the second of the answers' objects, so many times."""
+
+    def __init__(self, root: Path, times: int) -> None:
+        super().__init__(root)
+        self._left = times
+        self._taken = 0
+
+    def put_stream(self, key: str, chunks: Iterable[bytes]) -> None:
+        is_answers = "live-" in key
+        if is_answers and self._taken == 1 and self._left:
+            self._left -= 1
+            raise StoreError(f"{key} could not be stored: no space left on device")
+        super().put_stream(key, chunks)
+        self._taken += is_answers
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_store_that_is_full_for_a_while_loses_none_of_the_answers_under_way(
+    simulate: Simulate,
+    worker_for: Callable[..., Worker],
+    experiment_file: Callable[..., Path],
+    tmp_path: Path,
+    *,
+    interrupted: bool,
+) -> None:
+    told: list[str] = []
+
+    def notify(notice: Notice) -> None:
+        told.append(notice.text)
+        if interrupted and "could not be stored" in notice.text and len(told) == 1:
+            raise KeyboardInterrupt
+
+    simulator = simulate()
+    with slow_way(simulator, seconds=1.2) as address:
+        settings = Settings(environment(simulator, OPENAI_BASE_URL=address))
+        store = FullForAWhile(tmp_path / "store", times=3)
+        with Worker(store, clock=SystemClock(), settings=settings, notify=notify) as worker:
+            runs = submitted(worker, experiment_file(samples=10, judges=LIVE.format(rate=40)))
+            with contextlib.suppress(KeyboardInterrupt):
+                resume(worker, runs, interval=0.01, once=True)
+            assert simulator.ledger.totals.live < 45
+            assert sum("could not be stored" in text for text in told) == 3
+    worker = worker_for(simulator)
+    assert not resume(worker, worker.runs(runs[0].experiment.name), interval=0.01).is_open
+    assert simulator.ledger.totals.live == counts(worker)["ok"] == 45
     assert problems(worker) == []
 
 

@@ -163,6 +163,21 @@ def test_a_listing_whose_end_is_not_reached_proves_nothing(more: dict[str, Any])
         provider.candidates(since=now, requests=3)
 
 
+@pytest.mark.parametrize("wrong", ["1970-01-01T00:00:00Z", "2026-11-01T00:00:00Z"])
+def test_an_entry_with_an_old_or_a_wrong_time_does_not_end_a_listing(wrong: str) -> None:
+    now = datetime(2026, 11, 16, tzinfo=UTC)
+
+    def listed(number: int, made: str) -> dict[str, Any]:
+        return {"id": f"msgbatch_{number}", "processing_status": "in_progress", "created_at": made}
+
+    others = [] if wrong.startswith("1970") else [listed(3, now.isoformat())]
+    first = {"data": [*others, listed(2, wrong)], "has_more": True}
+    pages = iter([first, {"data": [listed(1, now.isoformat())], "has_more": False}])
+    with closing(built(lambda request: httpx.Response(200, json=next(pages)))) as provider:
+        found = provider.candidates(since=now, requests=3)
+    assert "msgbatch_1" in [batch.remote_id for batch in found]
+
+
 def some_lines(count: int) -> bytes:
     message = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hello"}]}
     return b"".join(json.dumps({"custom_id": f"r{at}", "params": message}).encode() + b"\n" for at in range(count))

@@ -206,13 +206,36 @@ def found(name: str, pages: list[Any], key: str = "pl-1") -> tuple[list[str], in
         return [batch.remote_id for batch in provider.find(key, since=NOW)], len(asked)
 
 
-def test_a_listing_is_read_until_it_is_older_than_the_attempt() -> None:
-    old = timedelta(hours=27)
+OLD = timedelta(hours=27)
+
+
+def test_a_listing_is_read_until_a_whole_page_is_older_than_the_attempt() -> None:
     pages = [
         {"data": [a_batch(5), a_batch(4)], "has_more": True},
-        {"data": [a_batch(3, "pl-1"), a_batch(2, age=old)], "has_more": True},
+        {"data": [a_batch(3, "pl-1"), a_batch(2, age=OLD)], "has_more": True},
+        {"data": [a_batch(1, age=OLD), a_batch(0, age=2 * OLD)], "has_more": True},
     ]
+    assert found("openai", pages) == (["batch_3"], 3)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        [a_batch(5, age=OLD), a_batch(4)],
+        [a_batch(5), a_batch(4, age=OLD)],
+        [a_batch(5, age=2 * OLD), a_batch(4, age=OLD)],
+        [{**a_batch(5), "created_at": 0}],
+    ],
+)
+def test_an_entry_with_an_old_or_a_wrong_time_does_not_end_a_listing(first: list[dict[str, Any]]) -> None:
+    pages = [{"data": first, "has_more": True}, {"data": [a_batch(3, "pl-1")], "has_more": False}]
     assert found("openai", pages) == (["batch_3"], 2)
+
+
+def test_a_full_page_that_does_not_tell_whether_it_is_the_last_is_not() -> None:
+    full = {"data": [a_batch(number) for number in range(100)]}
+    assert found("openai", [full, {"data": [a_batch(100, "pl-1")]}]) == (["batch_100"], 2)
+    assert found("openai", [full, full]) == ([], 2)
 
 
 JOB = {"id": "job-1", "status": "RUNNING", "metadata": {"batch_key": "pl-1"}}
@@ -266,8 +289,10 @@ def test_groq_is_asked_for_its_listing_without_a_cursor() -> None:
 
 def test_mistrals_jobs_are_read_page_by_page() -> None:
     jobs = [{"id": f"job-{n}", "status": "RUNNING", "metadata": {"batch_key": f"pl-{n}"}} for n in range(3)]
-    pages = [{"data": jobs[:2], "total": 3}, {"data": jobs[2:], "total": 3}]
-    assert found("mistral", pages, "pl-2") == (["job-2"], 2)
+    pages = [{"data": jobs[:2], "total": 3}, {"data": jobs[2:], "total": 3}, {"data": [], "total": 3}]
+    assert found("mistral", pages, "pl-2") == (["job-2"], 3)
+    too_few = [{"data": jobs[:2], "total": 2}, {"data": jobs[2:], "total": 2}, {"data": jobs[2:], "total": 2}]
+    assert found("mistral", too_few, "pl-2") == (["job-2"], 3)
     untold = [{"data": jobs[:2]}, {"data": jobs[2:]}, {"data": []}]
     assert found("mistral", untold, "pl-1") == (["job-1"], 3)
 

@@ -1,0 +1,81 @@
+"""What cannot be fetched keeps nothing that can from being stored: answers are paid for, and deleted one day."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from pipeline.operations.resuming import resume
+from pipeline.operations.settling import adopt_by_hand
+from pipeline.operations.worker import Run
+from pipeline.state import BatchState
+from pipeline.storage import keys
+from tests.flows.one_time import World
+from tests.flows.studies import column, rows, submitted
+
+Worlds = Callable[..., World]
+ExperimentFile = Callable[..., Path]
+
+
+class Without(httpx.HTTPTransport):
+    """A way to the provider on which files of one kind are not to be had."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self._kind = kind
+        self._gone: set[str] = set()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        if any(file_id in request.url.path for file_id in self._gone):
+            return httpx.Response(404, json={"error": {"message": "No such File object", "code": "not_found"}})
+        answer = super().handle_request(request)
+        if request.method == "GET" and "/batches/" in request.url.path:
+            answer = httpx.Response(answer.status_code, content=answer.read())
+            self._gone |= {json.loads(answer.content).get(f"{self._kind}_file_id") or "?"}
+        return answer
+
+
+def first_batch(run: Run) -> BatchState:
+    return next(iter(run.refresh().batches.values()))
+
+
+def stored(run: Run) -> list[str]:
+    """The names of the parts that lie in the store for the first batch."""
+    found = run.worker.store.list_from(keys.outputs(run.run_id, first_batch(run).batch_id))
+    return [key.rpartition("/")[2].split(".")[1].rpartition("-")[0] for key in found]
+
+
+def test_answers_are_used_though_the_errors_beside_them_are_gone(
+    world: Worlds, experiment_file: ExperimentFile
+) -> None:
+    here = world("line.400=0.4*1")
+    worker = here.beside(transport=Without("error"))
+    (run,) = submitted(worker, experiment_file())
+    resume(worker, [run], interval=0, once=True)
+    assert stored(run) == ["output"]
+    assert not resume(worker, [run], interval=60).is_open
+    assert Counter(zip(column(rows(worker), "status"), column(rows(worker), "attempt"), strict=True)) == {
+        ("ok", 1): 9, ("ok", 2): 6,
+    }  # fmt: skip
+    assert "held" not in here.kinds(run)
+    here.check()
+
+
+@pytest.mark.parametrize("faults", ["line.400=0.4*1", "line.400"])
+def test_answers_that_are_gone_are_held_and_what_is_beside_them_is_stored(
+    world: Worlds, experiment_file: ExperimentFile, faults: str
+) -> None:
+    kind = "output" if "*" in faults else "error"
+    here = world(faults)
+    worker = here.beside(transport=Without(kind))
+    (run,) = submitted(worker, experiment_file())
+    resume(worker, [run], interval=60)
+    assert (first_batch(run).phase, len(here.simulator.ledger.creates)) == ("held", 1)
+    assert stored(run) == (["error"] if kind == "output" else [])
+    (other,) = here.worker.runs(run.experiment.name)
+    adopt_by_hand(other, first_batch(other), str(first_batch(other).remote_id))
+    assert not resume(here.worker, [other], interval=60).is_open
+    here.check()
