@@ -20,6 +20,7 @@ from pipeline.cli.app import (
     worker_on,
 )
 from pipeline.cli.screen import complain, print_json, progress_of, say, show_runs, show_status
+from pipeline.cli.whereabouts import is_named, settle_on_this_folder
 from pipeline.errors import ConfigError
 from pipeline.ids import BatchId, RunId
 from pipeline.operations import studies
@@ -43,6 +44,8 @@ def plan(file: FileArgument, as_json: JsonOption = False, store: StoreOption = N
     worker = worker_on(store)
     planned = studies.plan(file, worker=worker)
     studies.check_growth(worker, planned.experiment)
+    if not is_named(store):
+        settle_on_this_folder(file, planned.experiment.name, would=True)
     if as_json:
         print_json(_summary(planned))
         return
@@ -172,7 +175,7 @@ def submit(file: FileArgument, store: StoreOption = None) -> int:
     """Plan and submit every batch; does not poll; safe to repeat."""
     if_interrupted(_NOTHING_YET)
     worker = worker_on(store)
-    runs = submitted(worker, file)
+    runs = submitted(worker, file, here=not is_named(store))
     if _tell_unsent(runs):
         return 1
     if not any(planning.is_open(run.state) for run in runs):
@@ -218,13 +221,15 @@ def _why(batch: BatchState) -> str:
     return batch.unsent or batch.note or "waits until the provider takes more"
 
 
-def submitted(worker: Worker, file: str) -> list[Run]:
-    """Freeze the experiment, open its runs and send what is due."""
+def submitted(worker: Worker, file: str, *, here: bool = False) -> list[Run]:
+    """Freeze the experiment, open its runs and send what is due; `here`: the store is the working directory's own."""
     planned = studies.plan(file, worker=worker)
     _tell_left_out(planned)
     _tell_apart(planned)
     check_keys(worker, (run.config for run in planned.runs))
     studies.check_growth(worker, planned.experiment)
+    if here:
+        settle_on_this_folder(file, planned.experiment.name)
     ensure_proven(worker.store, worker.clock)
     runs = _opened(worker, planned)
     _tell_kept(planned, runs)
@@ -269,7 +274,8 @@ def run(
     """Submit, then resume."""
     if_interrupted(_NOTHING_YET)
     worker = worker_on(store)
-    return finish(worker, submitted(worker, file), interval=interval, strict=strict)
+    runs = submitted(worker, file, here=not is_named(store))
+    return finish(worker, runs, interval=interval, strict=strict)
 
 
 def finish(worker: Worker, runs: list[Run], *, interval: float, once: bool = False, strict: bool = False) -> int:
