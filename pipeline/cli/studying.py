@@ -125,6 +125,7 @@ def _tell_apart(planned: Plan) -> None:
     found = _cohesion(planned)
     if found is None:
         return
+    _tell_self_pairs(planned, found)
     what = "contestants" if planned.samples.has("contestant") else "samples"
     said = []
     if found.parts > found.least:
@@ -142,6 +143,24 @@ def _tell_apart(planned: Plan) -> None:
         complain(f"no contestant stands in two groups, so that there is no ranking of all: {each}", title="note")
     elif found.unpaired:
         say(f"{found.unpaired:,} of {counted(len(planned.samples), 'sample')} are in no pair; every contestant is")
+
+
+def _tell_self_pairs(planned: Plan, found: Cohesion) -> None:
+    """Say before they are paid for how many pairs tell nothing about contestants, and what to do."""
+    if not found.self_pairs:
+        return
+    pairs = counted(len(planned.pairs), "pair")
+    which = f"all {pairs}" if found.self_pairs == len(planned.pairs) > 1 else f"{found.self_pairs:,} of {pairs}"
+    compare = "compares" if found.self_pairs == 1 else "compare"
+    helps = "give each contestant at most one sample in a group"
+    if not planned.samples.has("group"):
+        helps = "give the samples a column `group` (what they answer, say), and pairs are made inside a group only"
+    if found.contestants == 1:
+        helps = "name in the column `contestant` whom each sample stands for"
+    complain(
+        f"{which} {compare} a contestant with itself, and only `rank --by sample` counts such a pair: {helps}",
+        title="warning",
+    )
 
 
 def _summary(planned: Plan) -> dict[str, object]:
@@ -164,6 +183,7 @@ def _summary(planned: Plan) -> dict[str, object]:
         "pairs": len(planned.pairs),
         "parts": found.parts if found else 0,
         "unpaired": found.unpaired if found else 0,
+        "self_pairs": found.self_pairs if found else 0,
         "left_out": planned.left_out,
         **totals,
         "runs": runs,
