@@ -43,7 +43,7 @@ def plan(file: FileArgument, as_json: JsonOption = False, store: StoreOption = N
     """Validate, expand, and count requests, batches and tokens. Writes nothing, calls nobody."""
     worker = worker_on(store)
     planned = studies.plan(file, worker=worker)
-    studies.check_growth(worker, planned.experiment)
+    studies.check_growth(worker, planned)
     if not is_named(store):
         settle_on_this_folder(file, planned.experiment.name, would=True)
     if as_json:
@@ -247,7 +247,7 @@ def submitted(worker: Worker, file: str, *, here: bool = False) -> list[Run]:
     _tell_left_out(planned)
     _tell_apart(planned)
     check_keys(worker, (run.config for run in planned.runs))
-    studies.check_growth(worker, planned.experiment)
+    studies.check_growth(worker, planned)
     if here:
         settle_on_this_folder(file, planned.experiment.name)
     ensure_proven(worker.store, worker.clock)

@@ -46,6 +46,39 @@ def test_plan_says_what_is_new_what_stays_and_what_would_change(
     assert "take a new name" in " ".join(changed.err.split())
 
 
+@pytest.mark.parametrize(
+    ("rows", "more", "words"),
+    [
+        ("a,one\nb,other\nc,three\n", "", "would change (samples: text of 'b' changed; pairs); take a new name\n"),
+        (
+            "a,one\nb,two\nc,three\nd,4\ne,5\n",
+            "",
+            "(samples: 'd' and 1 more were added; pairs; requests: 3 -> 10); take a new name; further",
+        ),
+        ("a,one\nc,three\n", "", "(samples: 'b' was removed; pairs; "),
+        ("b,two\na,one\nc,three\n", "", "(samples: their order changed; pairs)"),
+        (
+            "a,one\nb,two\nc,three\n",
+            "pairs: {design: random, count: 2}",
+            "take a new name; further pairs go under another name with another pairs.seed, and `pairlog rank few OTHER`",
+        ),
+    ],
+)
+def test_a_change_is_refused_with_the_samples_it_is_about_and_how_pairs_are_added(
+    pairlog: Callable[..., Called], simulator: Simulator, tmp_path: Path, rows: str, more: str, words: str
+) -> None:
+    file = "name: few\nsamples: s.csv\njudges: [{provider: openai, model: gpt-6-luna}]\n"
+    (tmp_path / "s.csv").write_text("id,text\na,one\nb,two\nc,three\n")
+    (tmp_path / "e.yaml").write_text(file)
+    assert pairlog("submit", "e.yaml").code == 0
+    (tmp_path / "s.csv").write_text(f"id,text\n{rows}")
+    (tmp_path / "e.yaml").write_text(file + more)
+    for command in ("plan", "submit"):
+        called = pairlog(command, "e.yaml")
+        assert called.code == 2
+        assert words in called.err
+
+
 def test_plan_says_how_many_blank_rows_were_left_out(pairlog: Callable[..., Called], tmp_path: Path) -> None:
     (tmp_path / "s.csv").write_text("id,text\na,one\n,\nb,two\n,\n")
     (tmp_path / "e.yaml").write_text("name: few\nsamples: s.csv\njudges: [{provider: openai, model: gpt-6-luna}]\n")
