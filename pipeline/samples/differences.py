@@ -1,5 +1,7 @@
 """What differs between two versions of an experiment's samples, in words for the person who changed them."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
@@ -31,7 +33,7 @@ def differences(old: Samples, new: Samples) -> list[str]:
     return found
 
 
-def _named(ids: list[str]) -> str:
+def _named(ids: Sequence[str]) -> str:
     return and_more([repr(each[:60]) for each in ids])
 
 

@@ -60,7 +60,7 @@ def test_plan_says_what_is_new_what_stays_and_what_would_change(
         (
             "a,one\nb,two\nc,three\n",
             "pairs: {design: random, count: 2}",
-            "take a new name; further pairs go under another name with another pairs.seed, and `pairlog rank few OTHER`",
+            "; further pairs go under another name with another pairs.seed, and `pairlog rank few OTHER` ranks both",
         ),
     ],
 )
