@@ -95,7 +95,8 @@ class Cohesion(msgspec.Struct, frozen=True, kw_only=True):
     """How far pairs link those who are to be ranked.
 
     `parts` are never compared with one another; `least` is how many there were if every possible pair was made: more
-    than one where no contestant stands in two groups. `unpaired` samples and `unranked` contestants are in no pair.
+    than one where no contestant stands in two groups. `unpaired` samples and `unranked` contestants are in no pair;
+    `self_pairs` compare two samples of one contestant.
     """
 
     parts: int
@@ -104,6 +105,7 @@ class Cohesion(msgspec.Struct, frozen=True, kw_only=True):
     unranked: int
     contestants: int
     possible: int
+    self_pairs: int
 
     @property
     def outlook(self) -> Outlook:
@@ -144,6 +146,7 @@ def cohesion(pairs: Pairs, *, contestants: Sequence[str], groups: Sequence[str |
         unranked=len(numbers) - len(np.unique(codes[paired])),
         contestants=len(numbers),
         possible=grouped.pairs,
+        self_pairs=int(np.count_nonzero(codes[pairs.first] == codes[pairs.second])),
     )
 
 

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from pipeline.cli.app import if_interrupted
+from pipeline.cli.ranked import tell_notes
 from pipeline.cli.screen import number, rows, say, show
 from pipeline.cli.studying import finish, submitted
 from pipeline.clock import Clock
@@ -63,7 +64,8 @@ def _show_order(worker: Worker, true_order: list[str]) -> None:
         say(found.reason)
         return
     lines = [
-        [str(place), each.contestant, number(each.score), f"{number(each.low)} … {number(each.high)}", true]
-        for place, (each, true) in enumerate(zip(found.standings, true_order, strict=True), start=1)
+        [str(each.rank), each.contestant, number(each.score), f"{number(each.low)} … {number(each.high)}", true]
+        for each, true in zip(found.standings, true_order, strict=True)
     ]
     rows("the order found, beside the true one", ["", "found", "score", "95 %", "true"], lines)
+    tell_notes(found)

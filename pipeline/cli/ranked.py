@@ -1,6 +1,6 @@
 """What `rank` and `report` do; a module of its own because its imports are heavy and other commands need none."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -62,10 +62,29 @@ def show_ranking(question: Question, *, per: str | None, as_json: bool, out: str
         print_json(_document(ranked, found))
     elif out is None:
         _show(ranked, found)
-    for warning in found.warnings:
-        complain(warning, title="note")
+    tell_notes(found)
+    if ranked.doubts:
+        named_so = f"--from {question.source}" if question.source else " ".join(question.names[:1])
+        tell_doubts(ranked.doubts, f"pairlog report {named_so}")
     _say_if_open(ranked.counts)
     return _say_if_left(found)
+
+
+def tell_notes(found: Ranking) -> None:
+    """Say what a reader of the ranking must know: its warnings, and which rows do not count in it."""
+    for warning in found.warnings:
+        complain(warning, title="note")
+    left_out = sum(found.excluded.values())
+    if left_out:
+        of_all = counted(found.comparisons + left_out, "row does", "rows do")
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in found.excluded.items())
+        complain(f"{left_out:,} of {of_all} not count: {reasons}", title="note")
+
+
+def tell_doubts(doubts: Sequence[str], command: str) -> None:
+    """Say in one line that there is something about the judges, and which command shows it all."""
+    more = f" (the first of {len(doubts):,} judges with a fault)" if len(doubts) > 1 else ""
+    complain(f"{doubts[0]}{more}; `{command}` shows whether the judges can be trusted", title="judges")
 
 
 def write_report(question: Question, *, out: str) -> int:
@@ -214,6 +233,8 @@ def _show(ranked: Ranked, found: Ranking) -> None:
     rows(f"ranking of {ranked.title}", [*headings, "won", "lost", "tied"], lines, right=2, edges=edges)
     if len(found.standings) > _SHOWN:
         say(f"{len(found.standings) - _SHOWN:,} more: --json and --out FILE have all of them")
+    if any(not each.bounded for each in shown):
+        say("* only won or only lost, alone or as a set: the data put no limit on how far out the score lies")
     share = "" if found.reliability is None else f"; reliability {found.reliability:.2f}"
     say(f"{counted(found.comparisons, 'comparison')}; {counted(len(found.tiers), 'tier')}{share}")
     for effect in found.effects:

@@ -22,6 +22,7 @@ from pipeline.cli.app import (
     worker_on,
 )
 from pipeline.cli.screen import complain, print_json, progress_of, say, show_runs, show_status
+from pipeline.cli.whereabouts import is_named, settle_on_this_folder
 from pipeline.errors import ConfigError
 from pipeline.ids import BatchId, RunId
 from pipeline.operations import studies
@@ -44,7 +45,9 @@ def plan(file: FileArgument, as_json: JsonOption = False, store: StoreOption = N
     """Validate, expand, and count requests, batches and tokens. Writes nothing, calls nobody."""
     worker = worker_on(store)
     planned = studies.plan(file, worker=worker)
-    studies.check_growth(worker, planned.experiment)
+    studies.check_growth(worker, planned)
+    if not is_named(store):
+        settle_on_this_folder(file, planned.experiment.name, would=True)
     if as_json:
         print_json(_summary(planned))
         return
@@ -112,6 +115,7 @@ def _tell_outlook(planned: Plan) -> None:
     found = planned.cohesion()
     if found is None:
         return
+    _tell_self_pairs(planned, found)
     match found.outlook:
         case "apart":
             more = len(planned.pairs) < found.possible
@@ -135,6 +139,24 @@ def _apart(planned: Plan, found: Cohesion) -> Iterator[str]:
         yield f"{found.unranked:,} of {found.contestants:,} {what} are in no pair"
 
 
+def _tell_self_pairs(planned: Plan, found: Cohesion) -> None:
+    """Say before they are paid for how many pairs tell nothing about contestants, and what to do."""
+    if not found.self_pairs:
+        return
+    pairs = counted(len(planned.pairs), "pair")
+    which = f"all {pairs}" if found.self_pairs == len(planned.pairs) > 1 else f"{found.self_pairs:,} of {pairs}"
+    compare = "compares" if found.self_pairs == 1 else "compare"
+    helps = "give each contestant at most one sample in a group"
+    if not planned.samples.has("group"):
+        helps = "give the samples a column `group` (what they answer, say), and pairs are made inside a group only"
+    if found.contestants == 1:
+        helps = "name in the column `contestant` whom each sample stands for"
+    complain(
+        f"{which} {compare} a contestant with itself, and only `rank --by sample` counts such a pair: {helps}",
+        title="warning",
+    )
+
+
 def _summary(planned: Plan) -> dict[str, object]:
     runs = [
         {
@@ -155,6 +177,7 @@ def _summary(planned: Plan) -> dict[str, object]:
         "pairs": len(planned.pairs),
         "parts": found.parts if found else 0,
         "unpaired": found.unpaired if found else 0,
+        "self_pairs": found.self_pairs if found else 0,
         "left_out": planned.left_out,
         **totals,
         "runs": runs,
@@ -166,7 +189,7 @@ def submit(file: FileArgument, most_requests: MostOption = None, store: StoreOpt
     """Plan and submit every batch; does not poll; safe to repeat."""
     if_interrupted(_NOTHING_YET)
     worker = worker_on(store)
-    runs = submitted(worker, file, most_requests=most_requests)
+    runs = submitted(worker, file, most_requests=most_requests, here=not is_named(store))
     if _tell_unsent(runs):
         return 1
     if not any(planning.is_open(run.state) for run in runs):
@@ -212,12 +235,18 @@ def _why(batch: BatchState) -> str:
     return batch.unsent or batch.note or "waits until the provider takes more"
 
 
-def submitted(worker: Worker, file: str, *, most_requests: int | None = None) -> list[Run]:
-    """Start the study of the file, telling on the way what to know about it; return its runs."""
+def submitted(worker: Worker, file: str, *, most_requests: int | None = None, here: bool = False) -> list[Run]:
+    """Start the study of the file, telling on the way what to know about it; return its runs.
+
+    Args:
+        here: the store is the working directory's own, because nobody named one.
+    """
     planned = studies.plan(file, worker=worker)
     _tell_left_out(planned)
     _tell_outlook(planned)
     check_start(worker, planned, most_requests=most_requests)
+    if here:
+        settle_on_this_folder(file, planned.experiment.name)
     runs = _opened(worker, planned)
     _tell_kept(planned, runs)
     submit_all(runs)
@@ -265,7 +294,7 @@ def run(
     """Submit, then resume."""
     if_interrupted(_NOTHING_YET)
     worker = worker_on(store)
-    runs = submitted(worker, file, most_requests=most_requests)
+    runs = submitted(worker, file, most_requests=most_requests, here=not is_named(store))
     return finish(worker, runs, interval=interval, strict=strict)
 
 

@@ -13,7 +13,7 @@ from pipeline.events import RowsPublished
 from pipeline.ids import Digest, ExperimentName, RunId, digest, digest_of
 from pipeline.operations.absences import absent_in
 from pipeline.operations.material import load_samples
-from pipeline.operations.results import table_of, task_of
+from pipeline.operations.results import table_of
 from pipeline.operations.worker import Worker
 from pipeline.ranking import (
     Basis,
@@ -26,6 +26,7 @@ from pipeline.ranking import (
     breakdowns,
     diagnose,
     diagnostics_table,
+    doubts,
     panel,
     rank,
     rankings_table,
@@ -54,13 +55,17 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class Ranked(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """A ranking with the parts that were asked for, and how many requests have ended (none known of a file)."""
+    """A ranking with the parts that were asked for, and how many requests have ended (none known of a file).
+
+    `doubts` say what makes judges hard to trust, a sentence for each of which there is something to say.
+    """
 
     title: str
     whole: Ranking | Unrankable
     parts: tuple[Part, ...]
     table: pa.Table
     counts: Counts
+    doubts: tuple[str, ...] = ()
 
 
 class Subjects(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,15 +92,32 @@ def ranking_of(
 
     `length` lets the model hold a preference for length.
     """
-    for each in (name, *beside):
+    nothing = _compares_nothing(worker, name, *beside)
+    if nothing is not None:
+        return nothing
+    return _rank_rows(worker, _rows_of(worker, name, *beside), options, length=length, names=(name, *beside))
+
+
+def _rank_rows(
+    worker: Worker, rows: pa.Table, options: RankingOptions, *, length: bool, names: Sequence[ExperimentName]
+) -> Ranking | Unrankable:
+    samples = subjects(worker, *names)
+    lengths = samples.lengths if length else None
+    return rank(rows, options, lengths=lengths, everyone=samples.everyone(options.by))
+
+
+def _compares_nothing(worker: Worker, *names: ExperimentName) -> Unrankable | None:
+    """Return why there is nothing to rank if one of the experiments has another task."""
+    for each in names:
         task = worker.runs(each)[0].config.task
         if task_named(task).SUBJECT != "pair":
             found = f"`pairlog report {each}` shows what it found"
             return Unrankable(reason=f"{each} is a {task} experiment: it compares nothing; {found}")
-    samples = subjects(worker, name, *beside)
-    lengths = samples.lengths if length else None
-    rows = pa.concat_tables([table_of(worker, each) for each in (name, *beside)])
-    return rank(rows, options, lengths=lengths, everyone=samples.everyone(options.by))
+    return None
+
+
+def _rows_of(worker: Worker, *names: ExperimentName) -> pa.Table:
+    return pa.concat_tables([table_of(worker, each) for each in names])
 
 
 def answers_of(
@@ -139,10 +161,16 @@ def ranked(
     names = (name, *beside)
     title = " + ".join(names)
     counts = sum((count for each in names for count in conservation(worker, each).values()), Counts())
-    if per is None or any(task_of(worker, each).SUBJECT != "pair" for each in names):
-        whole = ranking_of(worker, name, options, length=length, beside=beside)
+    nothing = _compares_nothing(worker, *names)
+    if nothing is not None:
+        table = rankings_table(nothing, experiment=title, basis=_last_seen(worker, *names))
+        return Ranked(title=title, whole=nothing, parts=(), table=table, counts=counts)
+    if per is None:
+        rows = _rows_of(worker, *names)
+        whole = _rank_rows(worker, rows, options, length=length, names=names)
         table = rankings_table(whole, experiment=title, basis=_last_seen(worker, *names))
-        return Ranked(title=title, whole=whole, parts=(), table=table, counts=counts)
+        doubtful = doubts(rows, by=options.by) if isinstance(whole, Ranking) else ()
+        return Ranked(title=title, whole=whole, parts=(), table=table, counts=counts, doubts=doubtful)
     found = answers_of(worker, name, options, length=length, beside=beside)
     return ranked_per(found, per, title=title, counts=counts)
 
@@ -154,7 +182,9 @@ def ranked_per(found: Answers, per: str | None, *, title: str, counts: Counts) -
     if per is not None and not parts and together is None:
         raise ConfigError(f"no ranking per {per}: there is only one {'judge' if per == 'panel' else per} in {title}")
     table = rankings_table(found.ranking, parts, panel=together, experiment=title, basis=found.basis)
-    return Ranked(title=title, whole=found.ranking, parts=parts, table=table, counts=counts)
+    return Ranked(
+        title=title, whole=found.ranking, parts=parts, table=table, counts=counts, doubts=found.found.warnings
+    )
 
 
 def report(worker: Worker, name: ExperimentName, answers: Answers) -> str:

@@ -65,7 +65,7 @@ def take_in(worker: Worker, name: ExperimentName) -> Plan | None:
     planned = planned_from_file(worker, name)
     if planned is None:
         return None
-    check_growth(worker, planned.experiment)
+    check_growth(worker, planned)
     opened = open_runs(worker, planned, experiment_digest=freeze(worker, planned), asked="segments")
     if failed := [f"{run.run_id}: {run.failure}" for run in opened if run.failure]:
         raise StoreError("; ".join(failed))

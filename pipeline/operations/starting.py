@@ -9,7 +9,7 @@ from pipeline.storage.probe import ensure_proven
 def check_start(worker: Worker, planned: Plan, *, most_requests: int | None = None) -> None:
     """Raise ConfigError for whatever stands against the study; nothing is written or sent."""
     check_keys(worker, (run.config for run in planned.runs))
-    check_growth(worker, planned.experiment)
+    check_growth(worker, planned)
     if most_requests is not None:
         remedy = "Raise it, or ask for less in the file"
         check_budget(wanted_by_plan(worker, planned), most_requests, limit="--most-requests", remedy=remedy)

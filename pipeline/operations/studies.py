@@ -19,11 +19,11 @@ from pipeline.experiment import ExperimentFile, changes, expand, is_template_pat
 from pipeline.ids import Digest, RunId, digest
 from pipeline.operations.chaining import written_elsewhere
 from pipeline.operations.failures import apart
-from pipeline.operations.material import pairs_digest, store_pairs, store_samples
+from pipeline.operations.material import load_samples, pairs_digest, store_pairs, store_samples
 from pipeline.operations.submitting import open_run
 from pipeline.operations.worker import Run, Worker, limits_of, limits_within, renderer
 from pipeline.pairing import Cohesion, Pairs
-from pipeline.samples import Samples
+from pipeline.samples import Samples, differences
 from pipeline.storage import keys
 from pipeline.storage.objects import put_once
 from pipeline.storage.sources import read_samples, read_text, shown
@@ -235,8 +235,9 @@ def _run_plan(config: RunConfig, experiment: Experiment, material: Material) -> 
     return RunPlan(config=config, segments=segments, too_large=int(too_large.sum()))
 
 
-def check_growth(worker: Worker, experiment: Experiment) -> None:
+def check_growth(worker: Worker, planned: Plan) -> None:
     """Refuse a version that would alter the requests of a run that exists; more runs are welcome."""
+    experiment = planned.experiment
     _refuse_anothers(worker, experiment)
     if experiment.name not in worker.experiment_names():
         return
@@ -250,16 +251,33 @@ def check_growth(worker: Worker, experiment: Experiment) -> None:
     for config in experiment.runs:
         old = known.get(config.run_id)
         if old is not None:
-            _refuse_change(worker, experiment, old, config)
+            _refuse_change(worker, planned, old, config)
 
 
-def _refuse_change(worker: Worker, experiment: Experiment, old: RunConfig, config: RunConfig) -> None:
-    if old.digest() != config.digest():
-        what = ", ".join(changes(old, config))
-        raise ConfigError(
-            f"experiment {experiment.name!r} exists in {worker.store.url} and {config.run_id} would change "
-            f"({what}); take a new name"
+def _refuse_change(worker: Worker, planned: Plan, old: RunConfig, config: RunConfig) -> None:
+    if old.digest() == config.digest():
+        return
+    name, what = planned.experiment.name, changes(old, config)
+    of_samples = _changed_samples(worker, planned, old)
+    if of_samples:
+        what = [f"samples: {', '.join(of_samples)}", *(each for each in what if each != "samples")]
+    more = ""
+    if "pairs" in what and not any(each.endswith(" changed") for each in of_samples):
+        more = (
+            f"; further pairs go under another name with another pairs.seed, and `pairlog rank {name} OTHER` ranks both"
         )
+    raise ConfigError(
+        f"experiment {name!r} exists in {worker.store.url} and {config.run_id} would change "
+        f"({'; '.join(what)}); take a new name{more}"
+    )
+
+
+def _changed_samples(worker: Worker, planned: Plan, old: RunConfig) -> list[str]:
+    """Return what differs from the samples that the run was made of, in words."""
+    if old.samples == planned.experiment.samples:
+        return []
+    before = load_samples(worker.store, replace(planned.experiment, samples=old.samples))
+    return differences(before, planned.samples) or ["their order changed"]
 
 
 def _refuse_anothers(worker: Worker, experiment: Experiment) -> None:
@@ -279,14 +297,14 @@ def freeze(worker: Worker, planned: Plan) -> Digest:
     the runs do not follow is refused.
     """
     experiment = planned.experiment
-    check_growth(worker, experiment)
+    check_growth(worker, planned)
     body = msgspec.json.encode(experiment, order="sorted")
     named = digest(body)
     store_samples(worker.store, experiment.name, planned.samples)
     store_pairs(worker.store, experiment.name, planned.samples, planned.pairs)
     key = keys.experiment(experiment.name, named)
     if put_once(worker.store, key, lambda: body):
-        check_growth(worker, experiment)
+        check_growth(worker, planned)
     return named
 
 
@@ -299,7 +317,7 @@ def open_runs(worker: Worker, planned: Plan, *, experiment_digest: Digest, asked
     by_id = {run.run_id: run for run in worker.runs(planned.experiment.name)}
     for each in planned.runs:
         if each.config.run_id in by_id:
-            _refuse_change(worker, planned.experiment, by_id[each.config.run_id].config, each.config)
+            _refuse_change(worker, planned, by_id[each.config.run_id].config, each.config)
     opened: list[Run] = []
     for each in planned.runs:
         run = by_id[each.config.run_id]
@@ -309,7 +327,7 @@ def open_runs(worker: Worker, planned: Plan, *, experiment_digest: Digest, asked
             if not run.newest.is_led_like(planned.experiment):
                 run.record(Resubmitted(experiment_digest=experiment_digest))
         if run.state.plan is not None and run.state.plan.run_digest != each.config.digest():
-            check_growth(worker, planned.experiment)
+            check_growth(worker, planned)
         opened.append(run)
     return opened
 

@@ -4,7 +4,7 @@ Reading and writing files is the callers' business.
 """
 
 from pipeline.ranking.breakdowns import Part, breakdowns
-from pipeline.ranking.diagnostics import diagnose
+from pipeline.ranking.diagnostics import diagnose, doubts
 from pipeline.ranking.findings import Diagnostics
 from pipeline.ranking.imported import comparisons_from_csv
 from pipeline.ranking.panel import Panel, PanelModel, panel, panel_majority, panel_model
@@ -28,6 +28,7 @@ __all__ = [
     "comparisons_from_csv",
     "diagnose",
     "diagnostics_table",
+    "doubts",
     "panel",
     "panel_majority",
     "panel_model",

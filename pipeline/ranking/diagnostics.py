@@ -45,6 +45,11 @@ def diagnose(
     )
 
 
+def doubts(table: pa.Table, *, by: str = "contestant") -> tuple[str, ...]:
+    """Return the warnings of `diagnose` alone, a sentence for each judge: at a small part of its cost."""
+    return tuple(_warnings(judge_findings(table, read(table, by=by), None)))
+
+
 def _fit_findings(data: Comparisons) -> tuple[Influence | None, tuple[Residual, ...], tuple[Calibration, ...]]:
     """Return what needs fitted scores; nothing where they cannot be had."""
     if not len(data) or bool(np.all(data.halves == 1)):

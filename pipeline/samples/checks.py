@@ -1,7 +1,7 @@
 """What a table of samples must be: the columns, the ids, the texts, and no id for two things."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 import numpy as np
@@ -19,6 +19,7 @@ NAMES = ("id", "group", "contestant")  # columns where a whole number is taken a
 _LONGEST_ID = 512
 _MOST_BYTES_OF_STRING = 2**31 - 1  # an Arrow string array counts its bytes in 32 bits
 _Rows = npt.NDArray[np.int64]
+At = Callable[[int], str]
 _CONTROL = r"[\x00-\x1f\x7f-\x{9f}]"
 
 
@@ -29,16 +30,25 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     blank: int
 
 
-def checked(table: pa.Table, *, source: str) -> Checked:
+def numbered(row: int) -> str:
+    """Return what a row is called where nothing better is known."""
+    return f"row {row + 1}"
+
+
+def checked(table: pa.Table, *, source: str, at: At = numbered) -> Checked:
     """Return the table in the shape of `COLUMNS` + metadata, blank and repeated rows left out, or refuse it."""
     shaped = _shaped(table, source)
-    _check_encoding(shaped, source)
+    _check_encoding(shaped, source, at)
     blank = _blank_rows(shaped)
-    numbers = np.delete(np.arange(1, len(shaped) + 1), blank)
-    filled = shaped.take(numbers - 1) if len(blank) else shaped
-    _check_ids(filled.column("id"), source, numbers)
-    _check_texts(filled, source, numbers)
-    return Checked(table=_without_twins(filled, source, numbers), blank=len(blank))
+    kept = np.delete(np.arange(len(shaped)), blank)
+    filled = shaped.take(kept) if len(blank) else shaped
+
+    def of_kept(row: int) -> str:
+        return at(int(kept[row]))
+
+    _check_ids(filled.column("id"), source, of_kept)
+    _check_texts(filled, source, of_kept)
+    return Checked(table=_without_twins(filled, source, of_kept), blank=len(blank))
 
 
 def _blank_rows(table: pa.Table) -> _Rows:
@@ -76,9 +86,14 @@ def _shaped(table: pa.Table, source: str) -> pa.Table:
 def _missing_column(source: str, name: str, found: list[str]) -> str:
     near = nearest(name, (each for each in found if each not in COLUMNS))
     hint = f"; did you mean {near!r}?" if near else f"; add a column named {name}"
-    if len(found) == 1 and (other := next((mark for mark in ";\t|" if mark in found[0]), None)):
+    if (other := other_mark(found)) is not None:
         hint = f"; separate the columns by commas, not by {other!r}"
     return f"{source} has no column {name!r}, only {', '.join(repr(each) for each in found[:20])}{hint}"
+
+
+def other_mark(header: list[str]) -> str | None:
+    """Return what the columns of a header are separated by instead of commas, if so."""
+    return next((mark for mark in ";\t|" if mark in header[0]), None) if len(header) == 1 else None
 
 
 def _as_text(table: pa.Table, name: str, source: str) -> Column:
@@ -120,7 +135,7 @@ def _check_storable(name: str, held: pa.DataType, source: str) -> None:
         ) from error
 
 
-def _check_encoding(table: pa.Table, source: str) -> None:
+def _check_encoding(table: pa.Table, source: str, at: At) -> None:
     for name in table.column_names:
         column = table.column(name)
         try:
@@ -129,7 +144,7 @@ def _check_encoding(table: pa.Table, source: str) -> None:
             row = _undecodable_row(column)
             if row is None:
                 raise ConfigError(f"{source}: the column {name!r} holds damaged values; write it again") from error
-            raise ConfigError(f"{source}, row {row + 1}: {name!r} is not UTF-8; write the file as UTF-8") from error
+            raise ConfigError(f"{source}, {at(row)}: {name!r} is not UTF-8; write the file as UTF-8") from error
 
 
 def _undecodable_row(column: Column) -> int | None:
@@ -144,7 +159,7 @@ def _undecodable_row(column: Column) -> int | None:
     return None
 
 
-def _check_ids(ids: Column, source: str, numbers: _Rows) -> None:
+def _check_ids(ids: Column, source: str, at: At) -> None:
     sizes = lengths(ids)
     rules = (
         (sizes == -1, "there is no id; give every sample one"),
@@ -155,24 +170,24 @@ def _check_ids(ids: Column, source: str, numbers: _Rows) -> None:
     for broken, what in rules:
         for row in np.flatnonzero(broken).tolist():
             subject = f"the id {_shown(ids, row)} " if sizes[row] > 0 else ""
-            raise ConfigError(f"{source}, row {numbers[row]}: {subject}{what}")
+            raise ConfigError(f"{source}, {at(row)}: {subject}{what}")
 
 
-def _check_texts(table: pa.Table, source: str, numbers: _Rows) -> None:
+def _check_texts(table: pa.Table, source: str, at: At) -> None:
     texts = table.column("text")
     sizes = lengths(texts)
     blank = np.asarray(pc.utf8_is_space(texts).fill_null(fill_value=False))
     for broken, what in ((sizes == -1, "has no text"), ((sizes == 0) | blank, "has an empty text")):
         for row in np.flatnonzero(broken).tolist():
             shown = _shown(table.column("id"), row)
-            raise ConfigError(f"{source}, row {numbers[row]}: the sample {shown} {what}; give it one or remove the row")
+            raise ConfigError(f"{source}, {at(row)}: the sample {shown} {what}; give it one or leave it out")
 
 
 def _shown(ids: Column, row: int) -> str:
     return repr(str(ids[row])[:60])
 
 
-def _without_twins(table: pa.Table, source: str, numbers: _Rows) -> pa.Table:
+def _without_twins(table: pa.Table, source: str, at: At) -> pa.Table:
     """Return the table without rows that repeat an earlier one; refuse an id that stands for two things."""
     codes = table.column("id").combine_chunks().dictionary_encode().indices.to_numpy()
     _, firsts, inverse = np.unique(codes, return_index=True, return_inverse=True)
@@ -185,7 +200,7 @@ def _without_twins(table: pa.Table, source: str, numbers: _Rows) -> pa.Table:
         for row, first in _differing(column, later, original[later]):
             shown = _shown(table.column("id"), row)
             raise ConfigError(
-                f"{source}: the id {shown} stands in rows {numbers[first]} and {numbers[row]} with different {name!r}; "
+                f"{source}: the id {shown} stands in {at(first)} and {at(row)} with different {name!r}; "
                 f"give each sample its own id"
             )
     return table.take(np.sort(firsts))

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pipeline.domain import Sample
 from pipeline.errors import ConfigError, CorruptObjectError
 from pipeline.ids import Digest, SampleId
-from pipeline.samples.checks import COLUMNS, checked
+from pipeline.samples.checks import COLUMNS, At, checked, numbered
 from pipeline.samples.content import column_digest
 
 _TEXTS_AT_ONCE = 64
@@ -34,9 +34,16 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
     blank: int = 0
 
     @classmethod
-    def of(cls, table: pa.Table, *, source: str) -> "Samples":
-        """Return the checked samples of a table, or refuse it in one sentence that names `source` and the row."""
-        found = checked(table, source=source)
+    def of(cls, table: pa.Table, *, source: str, at: At = numbered) -> "Samples":
+        """Return the checked samples of a table, or refuse it in one sentence.
+
+        Args:
+            table: the samples with their columns.
+            source: what messages call it.
+            at: what they call a row of it, by its position.
+
+        """
+        found = checked(table, source=source, at=at)
         collapsed = len(table) - found.blank - len(found.table)
         return cls(table=found.table, collapsed=collapsed, blank=found.blank)
 

@@ -1,6 +1,7 @@
 """CSV, JSONL and Parquet bytes as Arrow tables; damaged ones are refused with the line where the damage is."""
 
 import csv
+from array import array
 from collections.abc import Iterator
 from itertools import islice
 from typing import BinaryIO, Protocol
@@ -12,8 +13,9 @@ import pyarrow.parquet as pq
 
 from pipeline.errors import ConfigError
 from pipeline.samples import COLUMNS
-from pipeline.samples.checks import NAMES
+from pipeline.samples.checks import NAMES, other_mark
 from pipeline.samples.content import Chunk, Column, lengths
+from pipeline.wording import counted
 
 csv.field_size_limit(2**31 - 1)  # the default of 128 KiB is shorter than an essay may be
 
@@ -70,14 +72,14 @@ def decoded(data: bytes, where: str) -> str:
         raise ConfigError(f"{where}: byte {error.start} is not UTF-8; save the file as UTF-8") from error
 
 
-def read_csv(file: BinaryIO, source: str, budget: Budget) -> pa.Table:
-    """Return the rows with every value as the text it was written as."""
+def read_csv(file: BinaryIO, source: str, budget: Budget, *, begins: "array[int]") -> pa.Table:
+    """Return the rows with every value as the text it was written as; `begins` takes the line each begins on."""
     rows = csv.reader(_lines(file, source, budget), strict=True)
     try:
         header = next(rows, None)
         if not header:
             raise ConfigError(f"{source} has no header line; the first line names the columns, id and text among them")
-        batches = [_transposed([], len(header)), *_batches(rows, len(header), source)]
+        batches = [_transposed([], len(header)), *_batches(rows, header, source, begins)]
     except csv.Error as error:
         is_bare = "new-line" in str(error)
         if is_bare and rows.line_num == 1 and not file.read(1):
@@ -97,33 +99,41 @@ def _lines(file: BinaryIO, source: str, budget: Budget) -> Iterator[str]:
             raise ConfigError(f"{source}, line {number}: not UTF-8; save the file as UTF-8") from error
 
 
-def _batches(rows: _Rows, width: int, source: str) -> Iterator[list[Chunk]]:
+def _batches(rows: _Rows, header: list[str], source: str, begins: "array[int]") -> Iterator[list[Chunk]]:
     """Yield the columns of some rows at a time."""
-    whole = _whole_rows(rows, width, source)
+    whole = _whole_rows(rows, header, source, begins)
     while kept := list(islice(whole, _STRINGS_AT_ONCE)):
-        yield _transposed(kept, width)
+        yield _transposed(kept, len(header))
 
 
-def _whole_rows(rows: _Rows, width: int, source: str) -> Iterator[list[str]]:
+def _whole_rows(rows: _Rows, header: list[str], source: str, begins: "array[int]") -> Iterator[list[str]]:
     """Yield the rows as wide as the header; one of empty values only is blank, however many commas it has."""
+    width, line = len(header), rows.line_num + 1
     for row in rows:
-        if row and not any(row):
-            yield [""] * width
-            continue
-        if row and len(row) != width:
-            raise ConfigError(
-                f"{source}, line {rows.line_num}: {len(row)} values for {width} columns; quote values that hold commas"
-            )
         if row:
-            yield row
+            begins.append(line)
+            if len(row) != width and any(row):
+                raise ConfigError(f"{source}, line {line}: {_wrong_width(row, header)}")
+            yield row if any(row) else [""] * width
+        line = rows.line_num + 1
+
+
+def _wrong_width(row: list[str], header: list[str]) -> str:
+    mark = other_mark(header)
+    if mark is not None:
+        return f"the columns are separated by {mark!r}; separate them by commas, and quote values that hold commas"
+    return f"{counted(len(row), 'value')} for {counted(len(header), 'column')}; quote values that hold commas"
 
 
 def _transposed(rows: list[list[str]], width: int) -> list[Chunk]:
     return [pa.array([row[index] for row in rows], pa.large_string()) for index in range(width)]
 
 
-def read_jsonl(file: BinaryIO, source: str, budget: Budget) -> pa.Table:
-    """Return one row for each line that is not blank; a key that a line lacks is null there."""
+def read_jsonl(file: BinaryIO, source: str, budget: Budget, *, begins: "array[int]") -> pa.Table:
+    """Return one row for each line that is not blank; a key that a line lacks is null there.
+
+    `begins` takes the line of each row.
+    """
     columns: dict[str, _Values] = {}
     count = 0
     for number, line in enumerate(file, 1):
@@ -136,6 +146,7 @@ def read_jsonl(file: BinaryIO, source: str, budget: Budget) -> pa.Table:
         if len(columns) > _MOST_COLUMNS:
             raise ConfigError(f"{source}, line {number}: more than {_MOST_COLUMNS} different keys; use fewer")
         count += 1
+        begins.append(number)
     return pa.table({name: values.column(count, source) for name, values in columns.items()})
 
 

@@ -7,6 +7,7 @@ are read elsewhere.
 import io
 import posixpath
 import re
+from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,7 @@ MOST_BYTES = 4 * 2**30
 _MOST_TEXT_BYTES = 2**20
 _PORT = re.compile(r"(?:\[[0-9a-fA-F:.]*\]|[^:]*)(?::[0-9]*)?")
 _IPV6 = re.compile(r"(https?)://\[[0-9a-fA-F:.]+\]")
+_OF_SPREADSHEETS = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers", ".tsv", ".tab")
 _KNOWN = ".csv, .jsonl, .ndjson, .parquet, or a folder of .txt or .parquet files"
 
 
@@ -49,12 +51,10 @@ def read_samples(location: str, *, base: str, most_bytes: int = MOST_BYTES) -> S
         place = _place(full)
         kind, size = _kind_and_size(place)
         if kind == "directory":
-            table = _folder(place, most_bytes)
-        elif kind == "file":
-            table = _file(place, Budget(place.shown, stored=size, most=most_bytes))
-        else:
-            raise ConfigError(f"{place.shown} is neither a file nor a folder; give {_KNOWN}")
-        return Samples.of(table, source=place.shown)
+            return _folder(place, most_bytes)
+        if kind == "file":
+            return _file(place, Budget(place.shown, stored=size, most=most_bytes))
+        raise ConfigError(f"{place.shown} is neither a file nor a folder; give {_KNOWN}")
 
 
 def read_text(location: str, *, base: str) -> str:
@@ -100,6 +100,8 @@ def _has_credentials(url: str) -> bool:
 
 
 def _resolved(location: str, base: str) -> str:
+    if location.startswith("~/"):
+        return str(Path(location).expanduser())
     if "://" in location or location.startswith("/"):
         return location
     if "://" not in base:
@@ -161,20 +163,23 @@ def _kind_and_size(place: _Place) -> tuple[str, int | None]:
     return info["type"], info.get("size")
 
 
-def _file(place: _Place, budget: Budget) -> pa.Table:
-    """Return the table in a file, read by what its name ends in."""
+def _file(place: _Place, budget: Budget) -> Samples:
+    """Return the samples in a file, read by what its name ends in."""
     suffix = posixpath.splitext(place.path.partition("?")[0])[1].lower()
     if suffix not in (".csv", ".jsonl", ".ndjson", ".parquet"):
         hint = "give its folder" if suffix == ".txt" else f"give {_KNOWN}"
+        hint = "save it as CSV" if suffix in _OF_SPREADSHEETS else hint
         raise ConfigError(f"{place.shown} has the ending {suffix!r}, which is not known; {hint}")
     with place.files.open(place.path, "rb") as file:
         if suffix == ".parquet":
-            return read_parquet(file, place.shown, budget)
-        lines = io.BufferedReader(file, 2**20)  # fsspec's own line iteration reads a block for every line
-        return (read_csv if suffix == ".csv" else read_jsonl)(lines, place.shown, budget)
+            return Samples.of(read_parquet(file, place.shown, budget), source=place.shown)
+        buffered = io.BufferedReader(file, 2**20)  # fsspec's own line iteration reads a block for every line
+        lines = array("q")
+        table = (read_csv if suffix == ".csv" else read_jsonl)(buffered, place.shown, budget, begins=lines)
+        return Samples.of(table, source=place.shown, at=lambda row: f"line {lines[row]}")
 
 
-def _folder(place: _Place, most_bytes: int) -> pa.Table:
+def _folder(place: _Place, most_bytes: int) -> Samples:
     """Return the samples of a folder of texts, or of a folder of Parquet parts."""
     entries = place.files.ls(place.path, detail=True)
     files = {posixpath.basename(entry["name"]): entry for entry in entries if entry["type"] == "file"}
@@ -187,7 +192,9 @@ def _folder(place: _Place, most_bytes: int) -> pa.Table:
         raise ConfigError(f"{place.shown} holds no .txt and no .parquet file; give {_KNOWN}")
     stored = sum(files[name].get("size") or 0 for name in texts + parts)
     budget = Budget(place.shown, stored=stored, most=most_bytes)
-    return _texts(place, texts, budget) if texts else _parts(place, parts, budget)
+    if texts:
+        return Samples.of(_texts(place, texts, budget), source=place.shown, at=lambda row: f"file {texts[row]}")
+    return Samples.of(_parts(place, parts, budget), source=place.shown)
 
 
 def _texts(place: _Place, names: list[str], budget: Budget) -> pa.Table:

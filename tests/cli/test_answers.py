@@ -382,3 +382,31 @@ def test_the_tables_of_two_experiments_are_one_dataset_to_every_reader(
             assert len(rows) == len(found["pyarrow"]), reader
         stored = ds.dataset(folder, partitioning="hive").schema
         assert all(stored.field(field.name).equals(field, check_metadata=True) for field in list(schema)[1:])
+
+
+def test_rank_says_how_many_rows_do_not_count_and_why(pairlog: Pairlog, tmp_path):
+    called = pairlog("rank", "--from", a_file(tmp_path, [*SMALL, "a,a,a,m", "b,b,b,m", "a,b,,m"]))
+    assert called.code == 0
+    assert "note: 3 of 11 rows do not count: 1 unparsed, 2 contestant against itself\n" in called.err
+    assert "do not count" not in pairlog("rank", "--from", a_file(tmp_path, SMALL)).err
+
+
+def test_rank_says_in_one_line_that_the_judges_have_faults_and_where_to_look(
+    pairlog: Pairlog, simulate: Simulate, experiment_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment(simulate(bias=9.0)).items():
+        monkeypatch.setenv(name, value)
+    judges = "[{provider: openai, model: [gpt-6-luna, gpt-6-sol]}]"
+    file = experiment_file(judges=judges, more="directions: [forward, reverse]", samples=8)
+    assert pairlog("run", file, "--interval", "0").code == 0
+    for call in (["rank", "essays"], ["rank", "essays", "--per", "judge"]):
+        (line,) = [line for line in pairlog(*call).err.splitlines() if line.startswith("judges: ")]
+        assert "openai/gpt-6-luna favours the first position" in line
+        assert "(the first of 2 judges with a fault); `pairlog report essays` shows" in line
+
+
+def test_rank_explains_the_mark_of_those_who_only_won_or_only_lost(pairlog: Pairlog, tmp_path):
+    called = pairlog("rank", "--from", a_file(tmp_path, [*SMALL, "best,a,best,m", "best,b,best,n"]))
+    assert "best *" in called.err
+    assert "* only won or only lost" in called.err
+    assert "only won or only lost" not in pairlog("rank", "--from", a_file(tmp_path, SMALL)).err

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -45,6 +46,39 @@ def test_plan_says_what_is_new_what_stays_and_what_would_change(
     assert "take a new name" in " ".join(changed.err.split())
 
 
+@pytest.mark.parametrize(
+    ("rows", "more", "words"),
+    [
+        ("a,one\nb,other\nc,three\n", "", "would change (samples: text of 'b' changed; pairs); take a new name\n"),
+        (
+            "a,one\nb,two\nc,three\nd,4\ne,5\n",
+            "",
+            "(samples: 'd' and 1 more were added; pairs; requests: 3 -> 10); take a new name; further",
+        ),
+        ("a,one\nc,three\n", "", "(samples: 'b' was removed; pairs; "),
+        ("b,two\na,one\nc,three\n", "", "(samples: their order changed; pairs)"),
+        (
+            "a,one\nb,two\nc,three\n",
+            "pairs: {design: random, count: 2}",
+            "; further pairs go under another name with another pairs.seed, and `pairlog rank few OTHER` ranks both",
+        ),
+    ],
+)
+def test_a_change_is_refused_with_the_samples_it_is_about_and_how_pairs_are_added(
+    pairlog: Callable[..., Called], simulator: Simulator, tmp_path: Path, rows: str, more: str, words: str
+) -> None:
+    file = "name: few\nsamples: s.csv\njudges: [{provider: openai, model: gpt-6-luna}]\n"
+    (tmp_path / "s.csv").write_text("id,text\na,one\nb,two\nc,three\n")
+    (tmp_path / "e.yaml").write_text(file)
+    assert pairlog("submit", "e.yaml").code == 0
+    (tmp_path / "s.csv").write_text(f"id,text\n{rows}")
+    (tmp_path / "e.yaml").write_text(file + more)
+    for command in ("plan", "submit"):
+        called = pairlog(command, "e.yaml")
+        assert called.code == 2
+        assert words in called.err
+
+
 def test_plan_says_how_many_blank_rows_were_left_out(pairlog: Callable[..., Called], tmp_path: Path) -> None:
     (tmp_path / "s.csv").write_text("id,text\na,one\n,\nb,two\n,\n")
     (tmp_path / "e.yaml").write_text("name: few\nsamples: s.csv\njudges: [{provider: openai, model: gpt-6-luna}]\n")
@@ -52,6 +86,35 @@ def test_plan_says_how_many_blank_rows_were_left_out(pairlog: Callable[..., Call
     assert called.code == 0
     assert "2 blank rows left out" in called.err
     assert "2 samples, 1 pair, 1 request" in called.err
+
+
+SELVES = "only `rank --by sample` counts such a pair"
+
+
+@pytest.mark.parametrize(
+    ("rows", "pairs", "words"),
+    [
+        (
+            "id,text,contestant\na,1,m\nb,2,m\nc,3,n\nd,4,n\n",
+            2,
+            f"2 of 6 pairs compare a contestant with itself, and {SELVES}",
+        ),
+        ("id,text,contestant\na,1,m\nb,2,m\nc,3,n\nd,4,n\n", 2, "give the samples a column `group`"),
+        ("id,text,contestant\na,1,m\nb,2,m\nc,3,m\n", 3, "all 3 pairs compare a contestant with itself"),
+        ("id,text,contestant,group\na,1,m,x\nb,2,m,x\nc,3,n,x\n", 1, "at most one sample in a group"),
+        ("id,text,contestant,group\na,1,m,x\nb,2,n,x\nc,3,m,y\nd,4,n,y\n", 0, None),
+        ("id,text\na,1\nb,2\n", 0, None),
+    ],
+)
+def test_pairs_of_a_contestant_with_itself_are_told_before_they_are_paid_for(
+    pairlog: Callable[..., Called], simulator: Simulator, tmp_path: Path, rows: str, pairs: int, words: str | None
+) -> None:
+    (tmp_path / "s.csv").write_text(rows)
+    (tmp_path / "e.yaml").write_text("name: few\nsamples: s.csv\njudges: [{provider: openai, model: gpt-6-luna}]\n")
+    assert json.loads(pairlog("plan", "e.yaml", "--json").out)["self_pairs"] == pairs
+    for command in ("plan", "submit"):
+        said = pairlog(command, "e.yaml").err
+        assert words in said if words else "with itself" not in said
 
 
 def test_a_store_copied_from_a_mistyped_address_is_a_mistake(pairlog: Callable[..., Called], tmp_path: Path) -> None:
@@ -386,6 +449,11 @@ def test_the_demo_finds_the_true_order(pairlog: Callable[..., Called], tmp_path:
     called = pairlog("demo", "--store", tmp_path / "demo")
     assert called.code == 0
     assert "the order found, beside the true one" in called.err
+    found = json.loads(pairlog("rank", "essays", "--store", tmp_path / "demo", "--json").out)
+    shown = re.findall(r"^│ (\d+) +│ (essay-\d+) ", called.err, flags=re.MULTILINE)
+    assert shown == [(str(each["rank"]), each["contestant"]) for each in found["contestants"]]
+    assert len({each["rank"] for each in found["contestants"]}) < len(found["contestants"])
+    assert all(f"note: {warning}" in called.err for warning in found["warnings"])
     advice = [line.split()[1:] for line in called.err.splitlines() if line.startswith("  pairlog ")]
     assert [command[0] for command in advice] == ["rank", "report"]
     assert [pairlog(*command).code for command in advice] == [0, 0]

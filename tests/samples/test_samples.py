@@ -142,12 +142,12 @@ def test_any_visible_text_is_fine_and_kept(text: str) -> None:
         pytest.param({"id": ["a"], "text": ["x"], "m": invalid(b"\xff")}, ", row 1: 'm' is not UTF-8", id="B3-meta"),
         pytest.param(
             {"id": ["a", "c", "a"], "text": ["x", "y", "z"]},
-            ": the id 'a' stands in rows 1 and 3 with different 'text'",
+            ": the id 'a' stands in row 1 and row 3 with different 'text'",
             id="B12",
         ),
         pytest.param(
             {"id": ["a", "a"], "text": ["x", "x"], "m": [1, 2]},
-            ": the id 'a' stands in rows 1 and 2 with different 'm'",
+            ": the id 'a' stands in row 1 and row 2 with different 'm'",
             id="B12-metadata",
         ),
         pytest.param({"id": ["a", None], "text": ["x", "y"]}, ", row 2: there is no id", id="no-id"),
@@ -191,7 +191,7 @@ def test_rows_without_any_value_are_left_out_and_counted() -> None:
         ({"id": ["", "a"], "text": ["", ""]}, "row 2: the sample 'a' has an empty text"),
         ({"id": ["", ""], "text": ["", "x"]}, "row 2: the id is empty"),
         ({"id": ["", ""], "text": ["", ""], "note": ["", "n"]}, "row 2: the id is empty"),
-        ({"id": ["a", "", "a"], "text": ["x", "", "y"]}, "the id 'a' stands in rows 1 and 3 with different 'text'"),
+        ({"id": ["a", "", "a"], "text": ["x", "", "y"]}, "the id 'a' stands in row 1 and row 3 with different 'text'"),
     ],
 )
 def test_a_row_with_any_value_is_a_sample_and_keeps_its_number(columns: dict[str, list[str]], said: str) -> None:

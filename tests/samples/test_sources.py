@@ -80,7 +80,7 @@ def test_csv_is_read_in_many_batches_without_losing_a_row(tmp_path: Path) -> Non
     ("data", "said"),
     [
         pytest.param(b"id,text\na,b\nc,d,e\n", ", line 3: 3 values for 2 columns", id="ragged"),
-        pytest.param(b'id,text\na,"b\nc"\nd\n', ", line 4: 1 values for 2 columns", id="ragged-after-newline"),
+        pytest.param(b'id,text\na,"b\nc"\nd\n', ", line 4: 1 value for 2 columns", id="ragged-after-newline"),
         pytest.param(b'id,text\na,"b\n', ", line 2: not valid CSV: unexpected end of data", id="open-quote"),
         pytest.param(b'id,text\na,"b"c\n', ", line 2: not valid CSV", id="after-quote"),
         pytest.param(b"id,text\na,b\rc,d\n", ", line 2: not valid CSV: a bare carriage return", id="bare-cr"),
@@ -93,9 +93,15 @@ def test_csv_is_read_in_many_batches_without_losing_a_row(tmp_path: Path) -> Non
             " has no column 'id', only 'id;text'; separate the columns by commas, not by ';'",
             id="semicolons",
         ),
+        pytest.param(
+            b"id;text\na;b, c\n",
+            ", line 2: the columns are separated by ';'; separate them by commas",
+            id="semicolon-comma",
+        ),
+        pytest.param(b'id,text\n\na,"b\nc"\nd,\n', ", line 5: the sample 'd' has an empty text", id="lines-before"),
         pytest.param(b"id,text,id\na,b,c\n", " has two columns named 'id'", id="two-ids"),
-        pytest.param(b"id,text\na,\n", ", row 1: the sample 'a' has an empty text", id="B1"),
-        pytest.param(b"id,text\na,b\na,c\n", ": the id 'a' stands in rows 1 and 2", id="B12"),
+        pytest.param(b"id,text\na,\n", ", line 2: the sample 'a' has an empty text", id="B1"),
+        pytest.param(b"id,text\na,b\na,c\n", ": the id 'a' stands in line 2 and line 3", id="B12"),
     ],
 )
 def test_a_bad_csv_is_refused_with_its_line(data: bytes, said: str, tmp_path: Path) -> None:
@@ -114,9 +120,9 @@ def test_jsonl_is_split_at_newlines_only_and_numbers_become_text(tmp_path: Path)
     [
         pytest.param(b'{"id":1.5,"text":"x"}', ", line 1: 'id' is 1.5; write text or a whole number", id="float"),
         pytest.param(b'{"id":true,"text":"x"}', ", line 1: 'id' is true; write text or", id="bool"),
-        pytest.param(b'{"id":null,"text":"x"}', ", row 1: there is no id", id="null"),
+        pytest.param(b'{"id":null,"text":"x"}', ", line 1: there is no id", id="null"),
         pytest.param(b'{"id":"a","text":7}', ", line 1: 'text' is 7; write text", id="number-text"),
-        pytest.param(b'{"id":"a","text":null}', ", row 1: the sample 'a' has no text", id="B14-null"),
+        pytest.param(b'{"id":"a","text":null}', ", line 1: the sample 'a' has no text", id="B14-null"),
         pytest.param(
             b'{"id":"a","text":"b"}\r{"id":"c","text":"d"}\r', ", line 1: the lines end in carriage", id="old-lines"
         ),
@@ -291,7 +297,7 @@ def test_b15_parts_with_other_columns_are_refused_with_the_difference(
     [
         ("gone.csv", "gone.csv does not exist; check the path"),
         ("gone/", "gone does not exist"),
-        ("essays.xlsx", "essays.xlsx has the ending '.xlsx', which is not known; give .csv, .jsonl"),
+        ("essays.xlsx", "essays.xlsx has the ending '.xlsx', which is not known; save it as CSV"),
         ("essays.csv.gz", "has the ending '.gz', which is not known"),
         ("essay.txt", "has the ending '.txt', which is not known; give its folder"),
         ("essays", "has the ending '', which is not known"),
@@ -431,3 +437,23 @@ def test_every_format_gives_back_odd_ids_and_texts(content: dict[str, str]) -> N
     for name in ("a.csv", "a.jsonl", "a.parquet"):
         made = read_samples(name, base="memory://odd")
         assert (made.ids(), made.texts()) == (list(content), list(content.values()))
+
+
+@pytest.mark.parametrize("name", ["essays.xlsx", "essays.tsv", "essays.ods"])
+def test_a_spreadsheets_own_file_is_to_be_saved_as_csv(name: str, tmp_path: Path) -> None:
+    assert refused_bytes(name, b"PK", tmp_path).endswith("which is not known; save it as CSV")
+
+
+def test_an_empty_text_in_a_folder_is_named_as_a_file(tmp_path: Path) -> None:
+    folder = tmp_path / "essays"
+    folder.mkdir()
+    (folder / "a.txt").write_text("one")
+    (folder / "b.txt").write_text("")
+    with pytest.raises(ConfigError, match=r"essays, file b\.txt: the sample 'b' has an empty text"):
+        read_samples("essays", base=str(tmp_path))
+
+
+def test_a_path_from_the_home_folder_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "essays.csv").write_text("id,text\na,one\n")
+    assert read_samples("~/essays.csv", base="/nowhere").ids() == ["a"]

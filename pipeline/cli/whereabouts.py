@@ -1,0 +1,54 @@
+"""Which store a study goes to where none was named: said before the first use, and refused if another one knows it."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from pipeline.cli.screen import say
+from pipeline.errors import ConfigError
+from pipeline.ids import ExperimentName
+from pipeline.settings import DEFAULT_STORE, from_environment
+from pipeline.storage import keys
+
+
+def is_named(store: str | None) -> bool:
+    """Say whether the call or the environment names the store; if not, it belongs to the working directory."""
+    return bool(store) or from_environment().is_set("PAIRLOG_STORE") is not None
+
+
+def settle_on_this_folder(file: str, name: ExperimentName, *, would: bool = False) -> None:
+    """Say if the working directory gets a new store; refuse if another one near by knows the experiment.
+
+    Args:
+        file: where the experiment file is; a store may stand beside it.
+        name: the experiment's name.
+        would: nothing is going to be written now.
+
+    """
+    here = Path.cwd() / DEFAULT_STORE
+    if _knows(here, name):
+        return
+    other = next((place for place in _nearby(file) if not _is_same(place, here) and _knows(place, name)), None)
+    if other is not None:
+        raise ConfigError(
+            f"{file}: experiment {name!r} is in {other} already, and would be paid for again in {here}; "
+            f"give --store {other} to go on with it, or --store {DEFAULT_STORE} to begin anew here"
+        )
+    if not here.is_dir():
+        say(f"`pairlog submit` would make a new store in {here}" if would else f"this makes a new store in {here}")
+
+
+def _nearby(file: str) -> Iterator[Path]:
+    """Yield where a store of an earlier call may be: beside the file, and above the working directory."""
+    if "://" not in file:
+        yield Path(os.path.normpath(Path(file).absolute())).parent / DEFAULT_STORE
+    for folder in Path.cwd().parents:
+        yield folder / DEFAULT_STORE
+
+
+def _knows(store: Path, name: ExperimentName) -> bool:
+    return os.path.isdir(store / keys.experiments(name))  # noqa: PTH112 - Path.is_dir raises where one may not look
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return one.resolve() == other.resolve()
