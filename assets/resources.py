@@ -15,11 +15,11 @@ from pydantic import Field
 
 from pipeline.clock import SystemClock
 from pipeline.errors import ConfigError, PipelineError
+from pipeline.operations.starting import check_store
 from pipeline.operations.watching import Watch
 from pipeline.operations.worker import Notice, Worker
 from pipeline.settings import from_environment
 from pipeline.storage import open_store
-from pipeline.storage.probe import ensure_proven
 
 _PATIENCE = 15.0
 
@@ -47,7 +47,7 @@ class Workers(dg.ConfigurableResource[None]):
     def proven(self, log: Logger) -> Iterator[Worker]:
         """Give a worker on a store that has shown to let one writer win: before anything is planned or sent."""
         with self.worker(log) as worker:
-            ensure_proven(worker.store, worker.clock)
+            check_store(worker)
             yield worker
 
     @contextmanager

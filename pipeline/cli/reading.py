@@ -10,16 +10,15 @@ import typer
 
 from pipeline.cli.app import JsonOption, NamesArgument, StoreOption, app, chosen, named, worker_on
 from pipeline.cli.screen import complain, place, print_json, safe, say, section, show_status
-from pipeline.clock import SystemClock
 from pipeline.domain import Message
 from pipeline.errors import ConfigError
 from pipeline.events import AnyEvent, Commit
 from pipeline.operations.auditing import audit as audit_store
 from pipeline.operations.auditing import audit_ledger
 from pipeline.operations.explaining import explain as explain_request
+from pipeline.operations.reporting import commits_of
 from pipeline.operations.reporting import status as store_status
 from pipeline.operations.results import export
-from pipeline.storage.log import read_commits
 from pipeline.wording import counted
 
 
@@ -64,25 +63,12 @@ def events(
     store: StoreOption = None,
 ) -> None:
     """Show the log of a run."""
-    worker = worker_on(store)
-    run = worker.run(run_id)
-    commits = list(read_commits(worker.store, run.run_id))
+    commits = commits_of(worker_on(store).run(run_id), follow=follow)
     if as_json and not follow:
-        print_json([commit for commit, _ in commits])
+        print_json(list(commits))
         return
-    clock = SystemClock()
-    while True:
-        for commit, _ in commits:
-            _print_commit(commit, as_json=as_json)
-        if not follow:
-            return
-        seq, prev = (commits[-1][0].seq + 1, commits[-1][1]) if commits else (0, None)
-        clock.sleep(1.0)
-        fresh = list(read_commits(worker.store, run.run_id, seq=seq, prev=prev))
-        while not fresh:
-            clock.sleep(1.0)
-            fresh = list(read_commits(worker.store, run.run_id, seq=seq, prev=prev))
-        commits = fresh
+    for commit in commits:
+        _print_commit(commit, as_json=as_json)
 
 
 def _print_commit(commit: Commit, *, as_json: bool) -> None:

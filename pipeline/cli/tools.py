@@ -7,13 +7,11 @@ from typing import Annotated
 
 import typer
 
-from pipeline import providers
 from pipeline.cli.app import StoreOption, app, worker_on
 from pipeline.cli.screen import complain, people, rows, say
 from pipeline.clock import SystemClock
-from pipeline.errors import ConfigError, PipelineError
-from pipeline.operations.worker import Worker
-from pipeline.storage.probe import prove
+from pipeline.errors import ConfigError
+from pipeline.operations.examining import examine
 
 
 @app.command()
@@ -22,37 +20,13 @@ def doctor(store: StoreOption = None) -> int:
 
     Which keys are set, whether the store refuses a second create, and whether each provider can be reached.
     """
-    worker = worker_on(store)
-    lines = [_store_line(worker), *(_provider_line(worker, name) for name in providers.names())]
-    broken = [(what, why) for what, how, why in lines if how == "broken"]
-    rows("doctor", ["what", "", "found"], ([*line[:2], "see below"] if line[1] == "broken" else line for line in lines))
-    for what, why in broken:
-        complain(f"{what}: {why}", title="doctor")
+    found = examine(worker_on(store))
+    broken = [each for each in found if each.how == "broken"]
+    lines = ([each.what, each.how, "see below" if each.how == "broken" else each.found] for each in found)
+    rows("doctor", ["what", "", "found"], lines)
+    for each in broken:
+        complain(f"{each.what}: {each.found}", title="doctor")
     return 1 if broken else 0
-
-
-def _store_line(worker: Worker) -> list[str]:
-    where = f"store {worker.store.url}"
-    try:
-        prove(worker.store, worker.clock)
-    except PipelineError as error:
-        return [where, "broken", str(error)]
-    return [where, "good", "refuses a second create"]
-
-
-def _provider_line(worker: Worker, name: str) -> list[str]:
-    module = providers.module(name)
-    key = worker.settings.is_set(*module.KEYS)
-    if key is None:
-        return [name, "unused", f"{' or '.join(module.KEYS)} is not set"]
-    try:
-        if isinstance(module, providers.LiveOnlyModule):
-            reached = module.check_live(worker.settings, worker.clock)
-        else:
-            reached = worker.provider(name).check()
-    except PipelineError as error:
-        return [name, "broken", f"{key} is set; {error}"]
-    return [name, "good", f"{key} is set; reached: {reached}"]
 
 
 @app.command()

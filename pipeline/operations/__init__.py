@@ -1,5 +1,7 @@
 """What a person or an orchestrator can ask for, as operations on the log.
 
 Every one reads, decides, announces, acts and records; done twice, it does nothing the second time. `worker` holds
-what they share; the command line and the Dagster assets call nothing below this package.
+what they share. The command line, the notebook and the Dagster assets open a store by its address and hand it to a
+worker; whatever else of theirs reaches a store or a provider goes through this package. Values and pure functions of
+the core they use as they need.
 """

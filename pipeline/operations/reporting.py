@@ -1,6 +1,6 @@
 """What a person asks about a store: where everything stands. Reads only."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 import msgspec
@@ -8,12 +8,15 @@ import msgspec
 from pipeline import planning, providers
 from pipeline.domain import Counts
 from pipeline.errors import ConfigError
+from pipeline.events import Commit
 from pipeline.ids import BatchId, ExperimentName, RunId
 from pipeline.operations.worker import Run, Worker
 from pipeline.planning import Attention
 from pipeline.state import BatchState, RunState, counts_of
-from pipeline.storage.log import state_as_of
+from pipeline.storage.log import read_commits, state_as_of
 from pipeline.storage.states import current_states
+
+_BETWEEN_LOOKS = 1.0
 
 
 class BatchStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,3 +148,15 @@ def waiting_for_a_person(runs: Iterable[Run], now: datetime) -> list[Waiting]:
             if why is not None and why.needs_person:
                 found.append(Waiting(run_id=run.run_id, batch_id=batch.batch_id, phase=batch.phase, attention=why))
     return found
+
+
+def commits_of(run: Run, *, follow: bool = False) -> Iterator[Commit]:
+    """Yield the commits of the run's log; with `follow` also those that are still to come, for ever."""
+    seq, prev = 0, None
+    while True:
+        for commit, head in list(read_commits(run.worker.store, run.run_id, seq=seq, prev=prev)):
+            seq, prev = commit.seq + 1, head
+            yield commit
+        if not follow:
+            return
+        run.worker.clock.sleep(_BETWEEN_LOOKS)

@@ -15,10 +15,15 @@ def check_start(worker: Worker, planned: Plan, *, most_requests: int | None = No
         check_budget(wanted_by_plan(worker, planned), most_requests, limit="--most-requests", remedy=remedy)
 
 
+def check_store(worker: Worker) -> None:
+    """Make sure, at the first use of the store, that it lets one writer win; raises ConfigError if it does not."""
+    ensure_proven(worker.store, worker.clock)
+
+
 def open_study(worker: Worker, planned: Plan) -> list[Run]:
     """Freeze the experiment and open its runs, on a store that has shown to let one writer win.
 
     From the first open run on, any worker can go on.
     """
-    ensure_proven(worker.store, worker.clock)
+    check_store(worker)
     return open_runs(worker, planned, experiment_digest=freeze(worker, planned))

@@ -17,7 +17,7 @@ _BY_LIBRARIES = {
 }  # fmt: skip
 _TOLD_ELSEWHERE = {  # look-ups whose argument is no constant: where the names stand is seen in the same file
     ("pipeline/settings.py", "name"),
-    ("pipeline/cli/tools.py", "module.KEYS"),
+    ("pipeline/operations/examining.py", "module.KEYS"),
     ("pipeline/providers/_aws.py", "name"),
     ("pipeline/providers/_aws.py", "f'AWS_ENDPOINT_URL_{service.upper()}'"),
     ("tests/infra/test_stack.py", "key"),
