@@ -121,10 +121,10 @@ def _tell_outlook(planned: Plan) -> None:
             more = len(planned.pairs) < found.possible
             helps = f": a larger pairs.count helps, {found.enough:,} as a rule" if more else ""
             why = " and ".join(_apart(planned, found))
-            complain(f"{why}, so that no ranking of all can come of them{helps}", title="warning")
+            complain(f"{why}, so they cannot give one ranking of all{helps}", title="warning")
         case "by group":
             each = f"`pairlog rank {planned.experiment.name} --per group` ranks each group alone"
-            complain(f"no contestant stands in two groups, so that there is no ranking of all: {each}", title="note")
+            complain(f"no contestant is in two groups, so there is no ranking of all: {each}", title="note")
         case "some unpaired":
             say(f"{found.unpaired:,} of {counted(len(planned.samples), 'sample')} are in no pair; every contestant is")
 
