@@ -98,7 +98,7 @@ def test_void_and_adopt_ask_the_provider_first(
     resume(worker, [run], interval=0.01, once=True)
     held = run.refresh().batches[BatchId("s000-1")]
     assert held.phase == "held"
-    with pytest.raises(ConfigError, match="paid twice"):
+    with pytest.raises(ConfigError, match="paid for twice"):
         void_by_hand(run, held)
     stranger = other.refresh().batches[BatchId("s000-1")].remote_id
     with pytest.raises(ConfigError, match="belongs to another batch"):
