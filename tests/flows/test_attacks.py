@@ -218,7 +218,7 @@ def test_two_experiments_never_share_a_run(
     for name in ("b--t", "t"):
         (tmp_path / f"{name}.txt").write_text("{SAMPLE_1} or {SAMPLE_2}? {ANSWER}", encoding="utf-8")
     finished(worker, experiment_file(name="a", more="templates: [b--t.txt]"))
-    with pytest.raises(ConfigError, match="is a run of experiment 'a' already"):
+    with pytest.raises(ConfigError, match="is already a run of experiment 'a'"):
         submitted(worker, experiment_file(name="a--b", samples=5, more="templates: [t.txt]"))
     assert worker.experiment_names() == ["a"]
 
