@@ -362,7 +362,7 @@ def adopt(
     remote_id: Annotated[str, typer.Argument(metavar="REMOTE_ID")],
     store: StoreOption = None,
 ) -> None:
-    """Say what a held batch, which you found at its provider, is called there."""
+    """Say what a held batch is called at its provider. For one that you found there."""
     run = worker_on(store).run(run_id)
     adopt_by_hand(run, _unsettled(run, batch_id), remote_id)
     say(f"{batch_id} is {remote_id}; `pairlog resume` continues")
@@ -375,7 +375,7 @@ def void(
     store: StoreOption = None,
     force: Annotated[bool, typer.Option("--force", help="Even if a create may be on its way, or it is there.")] = False,
 ) -> None:
-    """Let a held batch be sent again, because you know that the provider does not have it."""
+    """Let a held batch be sent again. For one that you know the provider does not have."""
     run = worker_on(store).run(run_id)
     void_by_hand(run, _unsettled(run, batch_id), force=force)
     say(f"{batch_id} will be sent again by `pairlog resume`")

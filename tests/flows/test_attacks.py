@@ -98,7 +98,7 @@ def test_void_and_adopt_ask_the_provider_first(
     resume(worker, [run], interval=0.01, once=True)
     held = run.refresh().batches[BatchId("s000-1")]
     assert held.phase == "held"
-    with pytest.raises(ConfigError, match="paid twice"):
+    with pytest.raises(ConfigError, match="paid for twice"):
         void_by_hand(run, held)
     stranger = other.refresh().batches[BatchId("s000-1")].remote_id
     with pytest.raises(ConfigError, match="belongs to another batch"):
@@ -218,7 +218,7 @@ def test_two_experiments_never_share_a_run(
     for name in ("b--t", "t"):
         (tmp_path / f"{name}.txt").write_text("{SAMPLE_1} or {SAMPLE_2}? {ANSWER}", encoding="utf-8")
     finished(worker, experiment_file(name="a", more="templates: [b--t.txt]"))
-    with pytest.raises(ConfigError, match="is a run of experiment 'a' already"):
+    with pytest.raises(ConfigError, match="is already a run of experiment 'a'"):
         submitted(worker, experiment_file(name="a--b", samples=5, more="templates: [t.txt]"))
     assert worker.experiment_names() == ["a"]
 

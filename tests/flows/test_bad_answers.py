@@ -157,8 +157,8 @@ def test_a_key_that_is_refused_while_batches_run_is_tried_once_for_each_and_told
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (b'{"error": {"message": "try later"}}', "in place of the lines"),
-        (b'{\n  "error": {\n    "message": "try later"\n  }\n}\n', "in place of the lines"),
+        (b'{"error": {"message": "try later"}}', "something else instead of lines"),
+        (b'{\n  "error": {\n    "message": "try later"\n  }\n}\n', "something else instead of lines"),
         (b"<html>sign in</html>", "does not hold lines"),
         (b"\x1f\x8b\x08\x00\x00\x00\x00\x00", "does not hold lines"),
     ],

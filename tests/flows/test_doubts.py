@@ -310,7 +310,7 @@ def test_an_input_that_two_batches_share_stays_until_both_are_durable(
 def test_nobody_voids_by_hand_what_may_be_on_its_way(world: Worlds, experiment_file: ExperimentFile) -> None:
     here = world("create.late:60=1")
     (run,) = submitted(here.worker, experiment_file(judges=JUDGES["anthropic"]))
-    with pytest.raises(ConfigError, match="may be on its way"):
+    with pytest.raises(ConfigError, match="may still be on its way"):
         void_by_hand(run, only_batch(run))
     other = here.beside(ANTHROPIC_API_KEY="sk-ant-another")
     (strange,) = other.runs(run.experiment.name)

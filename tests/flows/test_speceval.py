@@ -156,7 +156,7 @@ def test_what_contradicts_itself_or_fits_nothing_is_refused(layout: Layout, tmp_
     other.rename(other.with_name("no_lie.json"))
     with pytest.raises(ConfigError, match=r"names no statement of the specification; did you mean no_lies\?"):
         read_speceval(layout.folder, layout.spec)
-    with pytest.raises(ConfigError, match="is no folder"):
+    with pytest.raises(ConfigError, match="is not a folder"):
         read_speceval(tmp_path / "nowhere", layout.spec)
 
 

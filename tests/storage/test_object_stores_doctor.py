@@ -50,7 +50,7 @@ def test_an_endpoint_that_speaks_another_language_is_explained(
     complaint: Callable[[str], str],
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", simulate().url)
-    assert "no S3 server (404); check AWS_ENDPOINT_URL" in complaint("s3://pairlog/doctor")
+    assert "not an S3 server (404); check AWS_ENDPOINT_URL" in complaint("s3://pairlog/doctor")
 
 
 def test_wrong_keys_are_explained(

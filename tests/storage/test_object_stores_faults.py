@@ -199,7 +199,7 @@ def test_plain_http_to_another_machine_is_refused_before_anything_is_sent(
 
 
 def test_an_endpoint_that_is_no_address_is_named(s3_environment: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    for address, words in (("localhost:9000", "no address"), ("ftp://127.0.0.1", "not a web address")):
+    for address, words in (("localhost:9000", "not an address"), ("ftp://127.0.0.1", "not a web address")):
         monkeypatch.setenv("AWS_ENDPOINT_URL", address)
         with pytest.raises(ConfigError, match=words):
             S3Store("s3://pairlog", patience=QUICK).get(keys.STORE)
@@ -207,7 +207,7 @@ def test_an_endpoint_that_is_no_address_is_named(s3_environment: object, monkeyp
 
 def test_a_profile_that_is_not_there_is_named(s3_environment: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_PROFILE", "nobody")
-    with pytest.raises(ConfigError, match="mend AWS_PROFILE"):
+    with pytest.raises(ConfigError, match="correct AWS_PROFILE"):
         S3Store("s3://pairlog", patience=QUICK).get(keys.STORE)
 
 

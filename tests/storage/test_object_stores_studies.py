@@ -336,7 +336,7 @@ def test_a_copy_into_a_store_with_other_bytes_names_the_object(study: tuple[Loca
     target = MemoryStore()
     key = source.list_from("log")[0]
     target.put_new(key, b"another history")
-    with pytest.raises(StoreError, match=f"{key} in memory://memory has other bytes"):
+    with pytest.raises(StoreError, match=f"{key} in memory://memory differs from the object in"):
         copy_store(source, target, clock=SystemClock())
     with pytest.raises(ConfigError, match="name two stores"):
         copy_store(source, LocalStore(Path(source.url.removeprefix("file://"))), clock=SystemClock())
