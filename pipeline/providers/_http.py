@@ -16,7 +16,7 @@ import tenacity
 
 from pipeline.clock import Clock
 from pipeline.errors import AccountError, OutcomeUnknownError, RejectedError, UnavailableError
-from pipeline.providers._refusals import fault_of
+from pipeline.providers._refusals import fault_of, without_keys
 from pipeline.settings import Secret, is_loopback
 
 T = TypeVar("T")
@@ -24,6 +24,8 @@ T = TypeVar("T")
 _TIMEOUT = httpx.Timeout(60.0, connect=10.0, write=300.0)
 _TIMEOUT_OF_LARGE_CREATES = httpx.Timeout(300.0, connect=10.0, write=60.0)  # over before a quiet period is
 _LARGEST_ANSWER = 64 * 2**20
+_PACKINGS = frozenset({"", "identity", "gzip", "x-gzip", "deflate"})
+_OF_THE_WAY = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 _TRIES = 5
 _LONGEST_WAIT_INSIDE_A_CALL = 30.0
 
@@ -44,7 +46,7 @@ class Http:
         self._clock = clock
         self._own_headers = tuple(headers)
         self._client = httpx.Client(
-            headers={"user-agent": "pairlog", **headers},
+            headers={"user-agent": "pairlog", "accept-encoding": "gzip", **headers},
             auth=None if sign is None else _Signed(sign),
             timeout=_TIMEOUT,
             transport=transport,
@@ -70,7 +72,7 @@ class Http:
 
         def send() -> None:
             with self._translated("POST", path):
-                response = self._client.post(self.base + path, follow_redirects=False)
+                response = self._sent(self._client.build_request("POST", self.base + path))
             if not response.is_success:
                 fault = fault_of(response, "POST", path)
                 if response.status_code not in {400, 409} or isinstance(fault, AccountError):
@@ -101,7 +103,7 @@ class Http:
 
         def send() -> Reply:
             with self._translated("POST", path):
-                response = self._client.post(self.base + path, files=parts, follow_redirects=False)
+                response = self._sent(self._client.build_request("POST", self.base + path, files=parts))
             if not response.is_success and response.status_code not in expected:
                 raise fault_of(response, "POST", path)
             return Reply(status=response.status_code, headers=response.headers, body=response.content)
@@ -118,7 +120,7 @@ class Http:
             for name in self._own_headers:
                 del request.headers[name]
             with self._translated("PUT", f"to {host}"):
-                response = self._client.send(request, follow_redirects=False)
+                response = self._sent(request)
             if not response.is_success:
                 raise UnavailableError(f"PUT to {host} answered {response.status_code}; the upload starts again")
 
@@ -149,13 +151,16 @@ class Http:
         """
         size = {} if body is None else {"content-length": str(body.size)}
         try:
-            response = self._client.post(
+            request = self._client.build_request(
+                "POST",
                 self.base + path,
                 content=msgspec.json.encode(json) if body is None else body.chunks(),
                 headers={"content-type": "application/json", **size, **(headers or {})},
-                follow_redirects=False,
                 timeout=_TIMEOUT if body is None else _TIMEOUT_OF_LARGE_CREATES,
             )
+            response = self._sent(request)
+        except httpx.InvalidURL as error:
+            raise _no_address("POST", path) from error
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             raise UnavailableError(f"POST {path} did not reach {self._host}: {_named(error)}") from error
         except httpx.HTTPError as error:
@@ -173,9 +178,17 @@ class Http:
             response = self._client.send(request, stream=True, follow_redirects=False)
             stack.callback(response.close)
             if not response.is_success:
-                response.read()
-                raise fault_of(response, "GET", path)
+                raise fault_of(_plain(response), "GET", path)
+            _check_packing(response)
             yield from response.iter_bytes(1 << 20)
+
+    def _sent(self, request: httpx.Request) -> httpx.Response:
+        """Send the request; return what came back, read no further than an answer is long, without our keys."""
+        response = self._client.send(request, stream=True, follow_redirects=False)
+        try:
+            return _plain(response)
+        finally:
+            response.close()
 
     def _answer(
         self,
@@ -198,19 +211,22 @@ class Http:
         headers: Mapping[str, str] | None,
     ) -> httpx.Response:
         with self._translated(method, path):
-            response = self._client.request(
-                method, self.base + path, params=params, content=content, headers=headers, follow_redirects=False
+            request = self._client.build_request(
+                method, self.base + path, params=params, content=content, headers=headers
             )
+            response = self._sent(request)
         if not response.is_success:
             raise fault_of(response, method, path)
-        if len(response.content) > _LARGEST_ANSWER:
-            raise RejectedError(f"{method} {path} answered with {len(response.content)} bytes; that is not an answer")
         return response
 
     @contextlib.contextmanager
     def _translated(self, method: str, path: str) -> Iterator[None]:
         try:
             yield
+        except httpx.InvalidURL as error:
+            raise _no_address(method, path) from error
+        except _TooLargeError as error:
+            raise RejectedError(f"{method} {path} at {self._host} failed: {error}") from error
         except httpx.HTTPError as error:
             raise UnavailableError(f"{method} {path} at {self._host} failed: {_named(error)}") from error
 
@@ -311,6 +327,34 @@ def _decoded(body: bytes, kind: type[T]) -> T:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise UnavailableError(f"the answer cannot be read: {error}") from error
+
+
+class _TooLargeError(httpx.DecodingError):
+    """An answer that goes on for longer than any answer does."""
+
+
+def _plain(response: httpx.Response) -> httpx.Response:
+    """Return the answer read and unpacked, as far as an answer may go, and without the keys we sent."""
+    _check_packing(response)
+    body = bytearray()
+    for chunk in response.iter_bytes():
+        body += chunk
+        if len(body) > _LARGEST_ANSWER:
+            raise _TooLargeError(f"it answered with more than {_LARGEST_ANSWER} bytes; that is no answer")
+    headers = [(name, value) for name, value in response.headers.multi_items() if name not in _OF_THE_WAY]
+    content = without_keys(bytes(body), response.request)
+    return httpx.Response(response.status_code, headers=headers, content=content, request=response.request)
+
+
+def _check_packing(response: httpx.Response) -> None:
+    """Refuse what is packed twice, or in a way we did not ask for: a little of it may unpack to more than memory."""
+    packing = response.headers.get("content-encoding", "").strip().lower()
+    if packing not in _PACKINGS:
+        raise httpx.DecodingError(f"it is packed as {packing[:40]}, which was not asked for")
+
+
+def _no_address(method: str, path: str) -> RejectedError:
+    return RejectedError(f"{method} {path[:200]!r} is no address; an id in it cannot be one")
 
 
 def _named(error: Exception) -> str:

@@ -16,7 +16,7 @@ import msgspec
 from pipeline.clock import Clock
 from pipeline.errors import AccountError
 from pipeline.providers import LiveAnswer, LiveCall
-from pipeline.providers._refusals import fault_of, retry_after
+from pipeline.providers._refusals import fault_of, retry_after, without_keys
 
 _TRIES = 5
 _MOST_AT_ONCE = 32
@@ -132,7 +132,8 @@ class Calls:
             fault = None if response.is_success else fault_of(response, "POST", response.url.path)
             if isinstance(fault, AccountError) and not _is_about_content(response):
                 raise fault
-            answer = LiveAnswer(request_id=request_id, status=response.status_code, body=_json(response.content))
+            said = without_keys(response.content, response.request)
+            answer = LiveAnswer(request_id=request_id, status=response.status_code, body=_json(said))
             if response.status_code not in _AGAIN:
                 pacer.ease()
                 return answer

@@ -2,6 +2,8 @@
 
 import contextlib
 import email.utils
+import functools
+import re
 
 import httpx
 import msgspec
@@ -10,6 +12,8 @@ from pipeline.errors import AccountError, ProviderError, RejectedError, Unavaila
 from pipeline.providers._faults import wants_money
 
 _REFUSALS = frozenset({400, 401, 403, 404, 405, 410, 411, 412, 413, 414, 415, 422})
+_SECRET_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
+_SHORTEST_KEY = 12
 _ACCOUNT_AT_400 = ("api_key_invalid", "api key not valid", "credit balance")  # Google's and Anthropic's words
 
 
@@ -34,7 +38,7 @@ def _clamped(seconds: float) -> float | None:
 def fault_of(response: httpx.Response, method: str, path: str) -> ProviderError:
     """Return the error that says what the caller can do about this answer."""
     status, detail = response.status_code, _detail(response)
-    message = _without_keys(f"{method} {path} answered {status}: {detail.message}", response)
+    message = f"{method} {path} answered {status}: {detail.message}"
     kind = f"{detail.code or ''} {detail.type or ''}"
     if status == 402 or (status in {403, 429} and wants_money(kind)):
         return AccountError(message, code=detail.code or detail.type)
@@ -47,13 +51,23 @@ def fault_of(response: httpx.Response, method: str, path: str) -> ProviderError:
     return UnavailableError(message, retry_after=retry_after(response))
 
 
-def _without_keys(message: str, response: httpx.Response) -> str:
-    """Return the message without the keys of our own headers, which some servers repeat."""
-    for name in ("authorization", "x-api-key", "api-key", "x-goog-api-key"):
-        key = response.request.headers.get(name, "").removeprefix("Bearer ")
-        if key:
-            message = message.replace(key, "***")
-    return message
+def without_keys(body: bytes, request: httpx.Request) -> bytes:
+    """Return what came back without the keys that were sent, which some servers repeat, in whatever case or escape.
+
+    What is shorter than any key may be a common word and stays: it is no secret.
+    """
+    for name in _SECRET_HEADERS:
+        key = request.headers.get(name, "").removeprefix("Bearer ")
+        if len(key) >= _SHORTEST_KEY:
+            body = _as_it_may_stand(key).sub(b"***", body)
+    return body
+
+
+@functools.lru_cache(maxsize=16)
+def _as_it_may_stand(key: str) -> re.Pattern[bytes]:
+    """Return what finds the key in JSON."""
+    written = (rf"(?:\\?{re.escape(letter)}|\\u{ord(letter):04x})" for letter in key)
+    return re.compile("".join(written).encode(), re.IGNORECASE)
 
 
 class _Detail(msgspec.Struct, frozen=True):
@@ -84,7 +98,8 @@ class _Envelope(msgspec.Struct):
 def _detail(response: httpx.Response) -> _Detail:
     """Return what the body says is wrong, shortened; tolerant of HTML and of errors that are bare text."""
     try:
-        envelope = msgspec.json.decode(response.content, type=_Envelope)
+        body = without_keys(response.content, response.request)
+        envelope = msgspec.json.decode(body, type=_Envelope)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return _Detail(message=f"{len(response.content)} bytes that are not the provider's JSON")
     if isinstance(envelope.error, str):
@@ -119,4 +134,4 @@ def _money_in(text: str) -> str | None:
 
 
 def _text(value: object) -> str | None:
-    return None if value is None else str(value)
+    return None if value is None else str(value)[:200]

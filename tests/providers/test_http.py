@@ -1,5 +1,6 @@
 """What a failure means: refused, nothing happened, or nobody knows."""
 
+import gzip
 from collections.abc import Callable
 
 import httpx
@@ -153,3 +154,63 @@ def test_the_key_shows_nowhere(clock: FixedClock) -> None:
     shown = f"{provider!r} {vars(provider)} {settings.key('OPENAI_API_KEY')!r} {settings.key('OPENAI_API_KEY')}"
     assert "canary" not in shown
     assert len(provider.account) == 8
+
+
+KEY = "sk-canary/ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+
+def a_provider_with_a_long_key(handler: Handler, clock: FixedClock) -> Provider:
+    return openai.build(Settings({"OPENAI_API_KEY": KEY}), clock, transport=httpx.MockTransport(handler))
+
+
+@pytest.mark.parametrize("status", [400, 401, 402, 403, 429, 500])
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"message": "y" * 470 + " " + KEY},
+        {"message": "bad", "code": f"bad key {KEY}"},
+        {"message": "bad", "type": f"bad key {KEY.lower()}"},
+        f"bare {KEY}",
+    ],
+    ids=["cut", "code", "type", "bare"],
+)
+def test_a_key_that_is_repeated_is_in_no_error(clock: FixedClock, status: int, error: object) -> None:
+    provider = a_provider_with_a_long_key(answers(status, {"error": error}), clock)
+    with pytest.raises(ProviderError) as caught:
+        provider.create(SUBMISSION, file_id="file-1")
+    assert "canary" not in f"{caught.value} {getattr(caught.value, 'code', '')}".lower()
+
+
+@pytest.mark.parametrize("written", [KEY, KEY.lower(), KEY.replace("/", r"\/"), KEY.replace("s", r"\u0073")])
+def test_a_key_that_is_repeated_is_in_nothing_a_batch_says(clock: FixedClock, written: str) -> None:
+    body = '{"id":"batch_1","status":"weird KEY","errors":{"data":[{"code":"KEY","message":"Bearer KEY","line":1}]}}'
+    shown = a_provider_with_a_long_key(answers(200, body.replace("KEY", written).encode()), clock).status("batch_1")
+    assert (shown.remote_id, shown.status, shown.faults[0].reason) == ("batch_1", "weird ***", "***: Bearer ***")
+
+
+def packed(body: bytes, packing: str) -> Handler:
+    """Return an answer that comes in pieces, as from a socket."""
+    pieces = [body[start : start + 2**16] for start in range(0, len(body), 2**16)]
+    return lambda _: httpx.Response(200, content=iter(pieces), headers={"content-encoding": packing})
+
+
+def test_an_answer_that_unpacks_to_more_than_an_answer_is_not_read_to_its_end(clock: FixedClock) -> None:
+    bomb = gzip.compress(b'{"id":"' + b"a" * (200 * 2**20), 1)
+    provider = a_provider(packed(bomb, "gzip"), clock)
+    with pytest.raises(RejectedError, match="more than 67108864 bytes"):
+        provider.status("batch_1")
+    with pytest.raises(OutcomeUnknownError, match="more than 67108864 bytes"):
+        provider.create(SUBMISSION, file_id="file-1")
+
+
+def test_what_is_packed_as_nobody_asked_for_is_not_unpacked(clock: FixedClock) -> None:
+    provider = a_provider(packed(gzip.compress(gzip.compress(b"{}")), "gzip, gzip"), clock)
+    with pytest.raises(UnavailableError, match="packed as gzip, gzip"):
+        provider.status("batch_1")
+    with pytest.raises(UnavailableError, match="packed as gzip, gzip"):
+        list(provider.download("file-1"))
+
+
+def test_what_comes_packed_as_asked_is_read(clock: FixedClock) -> None:
+    provider = a_provider(packed(gzip.compress(b'{"id":"batch_1","status":"completed"}'), "gzip"), clock)
+    assert provider.status("batch_1").end == "completed"
