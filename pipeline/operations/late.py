@@ -23,8 +23,11 @@ def late_parts(run: Run, batch: BatchState) -> dict[str, str] | None:
 
     A batch that turns up late is paid for as far as it got: it is stopped, and its answers are used.
     """
-    if (batch.superseded or batch.voided) and batch.account not in {None, run.provider.account}:
-        raise AccountError(f"earlier attempts were made with another key (fingerprint {batch.account})")
+    if (batch.superseded or batch.voided) and not _sees(run, batch):
+        raise AccountError(
+            f"earlier attempts were made with another key (fingerprint {batch.account}); what came of them was not "
+            f"looked for, since this one does not show {batch.remote_id}; set the key of that account"
+        )
     candidates = _candidates(run, batch)
     if _is_undecided(run, batch, candidates):
         return None
@@ -40,6 +43,16 @@ def late_parts(run: Run, batch: BatchState) -> dict[str, str] | None:
         for number, remote in enumerate(found.values(), start=1)
         for name, handle in remote.parts.items()
     }
+
+
+def _sees(run: Run, batch: BatchState) -> bool:
+    """Say whether the key in use sees what the attempts' did: it is the same, or a later one of the same account."""
+    if batch.account in {None, run.provider.account}:
+        return True
+    try:
+        return batch.remote_id is not None and run.provider.status(batch.remote_id).remote_id == batch.remote_id
+    except RejectedError:
+        return False
 
 
 def may_turn_up(run: Run, batch: BatchState) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from pipeline.operations.collecting import poll_due
 from pipeline.operations.resuming import resume
 from pipeline.operations.settling import adopt_by_hand
 from pipeline.operations.worker import Run
@@ -78,4 +79,51 @@ def test_answers_that_are_gone_are_held_and_what_is_beside_them_is_stored(
     (other,) = here.worker.runs(run.experiment.name)
     adopt_by_hand(other, first_batch(other), str(first_batch(other).remote_id))
     assert not resume(here.worker, [other], interval=60).is_open
+    here.check()
+
+
+class OneAccount(httpx.HTTPTransport):
+    """A way to the provider on which every key is of the same account; the first creates are lost, so many."""
+
+    def __init__(self, lost: int = 0) -> None:
+        super().__init__()
+        self._lost = lost
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        if self._lost and request.method == "POST" and request.url.path.endswith("/batches"):
+            self._lost -= 1
+            raise httpx.ReadError("reset")
+        request.headers["authorization"] = "Bearer simulated"
+        return super().handle_request(request)
+
+
+def test_answers_are_fetched_with_a_new_key_of_the_account_also_after_an_attempt_given_up(
+    world: Worlds, experiment_file: ExperimentFile
+) -> None:
+    here = world("", 100.0)
+    before = here.beside(transport=OneAccount(lost=1), OPENAI_API_KEY="sk-old")
+    (run,) = submitted(before, experiment_file())
+    while first_batch(run).phase not in {"submitted", "running"}:
+        resume(before, [run], interval=0, once=True)
+        here.clock.sleep(300)
+    after = here.beside(transport=OneAccount(), OPENAI_API_KEY="sk-new")
+    assert not resume(after, after.runs(run.experiment.name), interval=60).is_open
+    assert (first_batch(run).attempt, len(here.simulator.ledger.creates)) == (2, 1)
+    here.check()
+
+
+def test_a_key_of_another_account_says_what_was_not_looked_for(world: Worlds, experiment_file: ExperimentFile) -> None:
+    here = world("create.dropped=1", 100.0)
+    (run,) = submitted(here.worker, experiment_file())
+    while first_batch(run).attempt < 2:
+        here.clock.sleep(300)
+        resume(here.worker, [run], interval=0, once=True)
+    here.clock.sleep(300)
+    assert poll_due(run) == 1
+    nothing = httpx.Response(404, json={"error": {"message": "No batch found with that id"}})
+    stranger = here.beside(transport=httpx.MockTransport(lambda _: nothing), OPENAI_API_KEY="sk-of-somebody-else")
+    end = resume(stranger, stranger.runs(run.experiment.name), interval=60)
+    assert (end.is_open, first_batch(run).phase) == (True, "ended")
+    assert "what came of them was not looked for" in end.reasons[0]
+    assert not resume(here.worker, [run], interval=60).is_open
     here.check()
