@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 
 _LONGEST = 100  # nobody's name; comparing takes the square of it
-_LIKE = 0.5
+_LIKE = 0.6
+_BEGINNING = 3
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:
@@ -38,7 +39,12 @@ def remedy(name: str, known: Iterable[str]) -> str:
 
 
 def _likeness(one: str, other: str) -> float:
-    """Return how alike two names are: by their letters in order, and somewhat by the letters alone."""
+    """Return how alike two names are: by their letters in order, and somewhat by the letters alone.
+
+    Where one begins with the other, it may be an abbreviation.
+    """
     in_order = SequenceMatcher(None, other, one).ratio()
     alone = SequenceMatcher(None, "".join(sorted(other)), "".join(sorted(one))).ratio()
-    return in_order if in_order < _LIKE else (in_order + alone) / 2
+    likeness = in_order if in_order < _LIKE else (in_order + alone) / 2
+    is_beginning = min(len(one), len(other)) >= _BEGINNING and (one.startswith(other) or other.startswith(one))
+    return max(likeness, _LIKE) if is_beginning else likeness

@@ -6,15 +6,18 @@ run apart.
 
 from pipeline.experiment.changes import changes
 from pipeline.experiment.expand import expand, rates
+from pipeline.experiment.places import Places
 from pipeline.experiment.reading import read_experiment
-from pipeline.experiment.spec import ExperimentFile, TaskKeys, is_template_path, template_name
+from pipeline.experiment.spec import ExperimentFile, TaskKeys, is_template_path, judge_cells, template_name
 
 __all__ = [
     "ExperimentFile",
+    "Places",
     "TaskKeys",
     "changes",
     "expand",
     "is_template_path",
+    "judge_cells",
     "rates",
     "read_experiment",
     "template_name",

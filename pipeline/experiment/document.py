@@ -74,6 +74,8 @@ def _syntax(error: yaml.YAMLError, text: str, source: str) -> str:
         return f"{source}, line {line}: the character U+{ord(text[error.position]):04X} is not allowed in YAML"
     mark = getattr(error, "problem_mark", None)
     where = f"{source}, line {mark.line + 1}" if mark else source
+    if mark and "'\\t'" in str(getattr(error, "problem", "")):
+        return f"{where}: a tab stands where YAML takes spaces only; use spaces"
     what = " ".join(str(getattr(error, "problem", None) or "it cannot be read").split())
     return f"{where}: not valid YAML: {what}"
 

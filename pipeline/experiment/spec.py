@@ -19,6 +19,7 @@ Endpoint = Literal["chat", "responses"]
 
 _LARGEST = 2**53  # whole numbers that every JSON reader keeps
 _MOST_RUNS = 10_000
+_A_JUDGE = "{provider: openai, model: gpt-6-luna}"
 _WORD = r"^[^\x00-\x20\x7f-\xa0](?:[^\x00-\x1f\x7f-\x9f]*[^\x00-\x20\x7f-\xa0])?\Z"
 
 _Name = Annotated[
@@ -114,7 +115,10 @@ class ExperimentFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     name: _Name
     samples: _Text
-    judges: Annotated[tuple[JudgeSpec, ...], Meta(min_length=1, description="a list of at least one judge")]
+    judges: Annotated[
+        tuple[Annotated[JudgeSpec, Meta(description=f"a mapping, such as {_A_JUDGE}")], ...],
+        Meta(min_length=1, description=f"a list of at least one judge, such as [{_A_JUDGE}]"),
+    ]
     task: Annotated[_Word, Meta(description="the name of a task")] = "pairwise"
     criterion: Annotated[_Word | OwnCriterion, Meta(description="a name, or {name: …, description: …}")] = (
         "overall_quality"
@@ -123,7 +127,7 @@ class ExperimentFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         tuple[_Word, ...], Meta(min_length=1, description="a list of at least one built-in name or path")
     ] = ("default",)
     answer: Annotated[Answer, Meta(description="tag or json")] | None = None
-    pairs: PairsSpec = PairsSpec()
+    pairs: Annotated[PairsSpec, Meta(description="a mapping, such as {design: random, count: 400}")] = PairsSpec()
     directions: Annotated[
         tuple[Annotated[Direction, Meta(description="forward or reverse")], ...],
         Meta(min_length=1, description="a list of forward, reverse or both"),

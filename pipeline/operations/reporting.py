@@ -15,6 +15,7 @@ from pipeline.planning import Attention
 from pipeline.state import BatchState, RunState, counts_of
 from pipeline.storage.log import read_commits, state_as_of
 from pipeline.storage.states import current_states
+from pipeline.wording import nearest
 
 _BETWEEN_LOOKS = 1.0
 
@@ -65,6 +66,8 @@ def experiments_named(worker: Worker, names: Iterable[str], *, place: str) -> li
     for name in found:
         if name not in known:
             there = f"it holds {', '.join(known)}" if known else "it holds none"
+            meant = nearest(name.removesuffix(".yaml").removesuffix(".yml"), known)
+            there = f"did you mean {meant}? {there}" if meant else there
             raise ConfigError(f"there is no experiment {name!r} in {place}; {there}")
     return found
 

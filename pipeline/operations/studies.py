@@ -12,10 +12,20 @@ import numpy as np
 from msgspec.structs import replace
 
 from pipeline import pairing, planning, providers
-from pipeline.domain import Criterion, Direction, Experiment, RunConfig, Template
+from pipeline.domain import Criterion, Direction, Experiment, Judge, RunConfig, Template
 from pipeline.errors import ConfigError
 from pipeline.events import Asked, Resubmitted, RunPlanned, Segment
-from pipeline.experiment import ExperimentFile, changes, expand, is_template_path, rates, read_experiment, template_name
+from pipeline.experiment import (
+    ExperimentFile,
+    Places,
+    changes,
+    expand,
+    is_template_path,
+    judge_cells,
+    rates,
+    read_experiment,
+    template_name,
+)
 from pipeline.ids import Digest, RunId, digest
 from pipeline.operations.chaining import written_elsewhere
 from pipeline.operations.failures import apart
@@ -26,7 +36,7 @@ from pipeline.pairing import Cohesion, Pairs
 from pipeline.samples import Samples, differences
 from pipeline.storage import keys
 from pipeline.storage.objects import put_once
-from pipeline.storage.sources import read_samples, read_text, shown
+from pipeline.storage.sources import check_there, read_samples, read_text, shown
 from pipeline.tasks import Talks, Task, task_keys, task_named
 from pipeline.tasks.rendering import Material
 from pipeline.tasks.templates import built_in, check_template
@@ -93,15 +103,19 @@ def plan(location: str, *, worker: Worker | None = None) -> Plan:
         raise ConfigError(f"{location} {what}; give the path of an experiment file")
     base = _folder(location)
     source = shown(location)
-    text = read_text(location, base=str(Path.cwd()))
-    file = read_experiment(text.encode(), source=source, tasks=task_keys())
-    written = written_elsewhere(file.samples, worker)
+    text = read_text(location, base=str(Path.cwd())).encode()
+    file = read_experiment(text, source=source, tasks=task_keys())
+    places = Places(text, source=source)
+    with places.at("samples"):
+        written = written_elsewhere(file.samples, worker)
+        if written is None:
+            check_there(file.samples, base=base)
     samples = read_samples(file.samples, base=base) if written is None else written.samples
     is_pairwise = task_named(file.task).SUBJECT == "pair"
-    pairs = _pairs(file, samples, source) if is_pairwise else pairing.NO_PAIRS
+    pairs = _pairs(file, samples, places) if is_pairwise else pairing.NO_PAIRS
     if not len(pairs if is_pairwise else samples):
         raise ConfigError(f"{source}: there is nothing to ask: {_too_few(file, samples)}")
-    configs = _configs(file, samples, pairs, base=base, source=source)
+    configs = _configs(file, samples, pairs, base=base, places=places)
     material = Material.of(samples, pairs)
     material.check()
     experiment = Experiment(
@@ -126,10 +140,10 @@ def _folder(location: str) -> str:
     return location.rpartition("/")[0] if "://" in location else str(Path(location).absolute().parent)
 
 
-def _pairs(file: ExperimentFile, samples: Samples, source: str) -> Pairs:
+def _pairs(file: ExperimentFile, samples: Samples, places: Places) -> Pairs:
     asked = file.pairs
     groups = samples.groups()
-    try:
+    with places.at("pairs", "count" if asked.count is not None else "design"):
         return pairing.make_pairs(
             len(samples),
             groups=groups if any(group is not None for group in groups) else None,
@@ -139,8 +153,6 @@ def _pairs(file: ExperimentFile, samples: Samples, source: str) -> Pairs:
             seed=asked.seed,
             order=asked.order,
         )
-    except ConfigError as error:
-        raise ConfigError(f"{source}: {error}") from error
 
 
 def _too_few(file: ExperimentFile, samples: Samples) -> str:
@@ -152,14 +164,22 @@ def _too_few(file: ExperimentFile, samples: Samples) -> str:
     return "no group has two samples"
 
 
-def _configs(file: ExperimentFile, samples: Samples, pairs: Pairs, *, base: str, source: str) -> tuple[RunConfig, ...]:
+def _configs(
+    file: ExperimentFile, samples: Samples, pairs: Pairs, *, base: str, places: Places
+) -> tuple[RunConfig, ...]:
     share, task = file.reverse_share or 1.0, task_named(file.task)
-    try:
-        _check_answers(file, task)
+    _check_providers(file, task, places)
+    templates = {}
+    for index, entry in enumerate(file.templates):
+        with places.at("templates", index):
+            templates[template_name(entry)] = _template(entry, base, task)
+    with places.at("criterion"):
+        criterion = _criterion(file) if "criterion" in task.KEYS else NO_CRITERION
+    with places.at("judges"):
         configs = expand(
             file,
-            templates={template_name(entry): _template(entry, base, task) for entry in file.templates},
-            criterion=_criterion(file) if "criterion" in task.KEYS else NO_CRITERION,
+            templates=templates,
+            criterion=criterion,
             modes=lambda name: providers.module(name).MODES[0],
             task_version=task.VERSION,
             samples=samples.digest(),
@@ -167,10 +187,9 @@ def _configs(file: ExperimentFile, samples: Samples, pairs: Pairs, *, base: str,
             requests=_requests(file, samples, pairs, task),
             answers=lambda name: task.ANSWER if task.ANSWER in providers.particulars(name).ANSWERS else "tag",
         )
-        for config in configs:
+    for config in configs:
+        with places.at("judges", _index_of(file, config.judge)):
             _check_judge(config)
-    except ConfigError as error:
-        raise ConfigError(f"{source}: {error}") from error
     seed = file.pairs.seed
     return tuple(
         replace(config, share=share, seed=seed) if config.direction == "reverse" and share != 1.0 else config
@@ -190,10 +209,19 @@ def _requests(file: ExperimentFile, samples: Samples, pairs: Pairs, task: Task) 
     return {"forward": len(pairs), "reverse": reversed_}
 
 
-def _check_answers(file: ExperimentFile, task: Task) -> None:
+def _check_providers(file: ExperimentFile, task: Task, places: Places) -> None:
     for index, judge in enumerate(file.judges):
-        if judge.answer is not None and "answer" not in task.KEYS:
-            raise ConfigError(f"judges[{index}].answer does not go with task {file.task}; remove it")
+        with places.at("judges", index, "provider"):
+            providers.module(judge.provider)
+        with places.at("judges", index, "answer"):
+            if judge.answer is not None and "answer" not in task.KEYS:
+                raise ConfigError(f"judges[{index}].answer does not go with task {file.task}; remove it")
+
+
+def _index_of(file: ExperimentFile, judge: Judge) -> int:
+    """Return which entry of `judges` the judge is from; of two with the same names the first."""
+    named = (judge.provider, judge.model, judge.reasoning)
+    return next(cell.index for cell in judge_cells(file) if (cell.spec.provider, cell.model, cell.reasoning) == named)
 
 
 def _check_judge(config: RunConfig) -> None:

@@ -57,6 +57,15 @@ def read_samples(location: str, *, base: str, most_bytes: int = MOST_BYTES) -> S
         raise ConfigError(f"{place.shown} is neither a file nor a folder; give {_KNOWN}")
 
 
+def check_there(location: str, *, base: str) -> None:
+    """Refuse a path or URL at which there is nothing that samples could be read from."""
+    full = _resolved(location, base)
+    with _one_sentence(full):
+        place = _place(full)
+        if _kind_and_size(place)[0] not in {"directory", "file"}:
+            raise ConfigError(f"{place.shown} is neither a file nor a folder; give {_KNOWN}")
+
+
 def read_text(location: str, *, base: str) -> str:
     """Return the text of a small UTF-8 file, such as a template."""
     full = _resolved(location, base)

@@ -2,7 +2,7 @@
 
 from pipeline.domain import Criterion
 from pipeline.errors import ConfigError
-from pipeline.wording import remedy
+from pipeline.wording import nearest
 
 _OWN = "the criterion stated here"  # the name of a criterion of which only the words are known
 
@@ -78,9 +78,11 @@ def criterion_named(name: str) -> Criterion:
 
     """
     if name not in TRAITS:
+        near = nearest(name, TRAITS)
+        meant = f"did you mean {near}? " if near else ""
         raise ConfigError(
-            f"criterion: {name!r} is not a built-in trait; {remedy(name, TRAITS)} "
-            "(for one of your own give a name and a description)"
+            f"criterion: {name!r} is not a built-in trait; {meant}built in are {', '.join(TRAITS)}; "
+            "for one of your own write {name: …, description: …}"
         )
     return TRAITS[name]
 

@@ -88,6 +88,52 @@ def test_plan_says_how_many_blank_rows_were_left_out(pairlog: Callable[..., Call
     assert "2 samples, 1 pair, 1 request" in called.err
 
 
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (
+            "judges: [{provider: opnai, model: m}]",
+            "line 3: judges[0].provider: provider 'opnai' is unknown; did you mean",
+        ),
+        (
+            "judges:\n  - {provider: openai, model: a}\n  - {provider: bedrock, model: b, mode: live}",
+            "line 5: judges[1]: bedrock has no mode live",
+        ),
+        ("judges: [{provider: openai, model: gpt-6-luna, reasoning: huge}]", "line 3: judges[0]: "),
+        ("pairs: {design: random, count: 9}", "line 3: pairs.count is 9, but only 3 pairs exist"),
+        ("pairs: {design: groups}", "line 3: pairs.design is groups, but no sample has a group"),
+        ("criterion: coherence", "line 3: criterion: 'coherence' is no built-in trait; built in are overall_quality"),
+        ("templates: [default, none]", "line 3: templates: 'none' is no built-in template"),
+        ("templates: [gone.txt]", "line 3: templates[0]: "),
+        ("samples: gone.csv", "line 3: samples: "),
+        ("judges: [gpt-6-luna]", "line 3: judges[0] is 'gpt-6-luna'; it must be a mapping, such as {provider: openai,"),
+        ("judges:\n\t- {provider: openai, model: m}", "line 4: a tab stands where YAML takes spaces only; use spaces"),
+    ],
+)
+def test_mistakes_that_are_seen_late_name_their_line_and_field_too(
+    pairlog: Callable[..., Called], tmp_path: Path, lines: str, words: str
+) -> None:
+    (tmp_path / "s.csv").write_text("id,text\na,one\nb,two\nc,three\n")
+    plain = {"samples": "samples: s.csv", "judges": "judges: [{provider: openai, model: m}]"}
+    others = [line for key, line in plain.items() if not lines.startswith(key)]
+    head = ["name: few", others[0]]
+    (tmp_path / "e.yaml").write_text("\n".join([*head, lines, *others[1:]]) + "\n")
+    called = pairlog("plan", "e.yaml")
+    assert (called.code, called.err[: len("error: e.yaml, ")]) == (2, "error: e.yaml, ")
+    assert words in called.err
+
+
+@pytest.mark.parametrize("name", ["essays.yaml", "essay", "infra/essays.yml"])
+def test_an_experiment_that_is_called_by_its_file_is_guessed(
+    pairlog: Callable[..., Called], simulator: Simulator, experiment_file: Callable[..., Path], name: str
+) -> None:
+    assert pairlog("submit", experiment_file()).code == 0
+    for command in ("rank", "resume"):
+        called = pairlog(command, name)
+        assert called.code == 2
+        assert "did you mean essays?" in called.err
+
+
 SELVES = "only `rank --by sample` counts such a pair"
 
 

@@ -34,6 +34,8 @@ def test_the_first_of_many_stands_for_all(names: list[str], said: str) -> None:
         (" OpenAI ", "did you mean openai?"),
         ("xyz", "choose one of openai, Gemini"),
         ("", "choose one of openai, Gemini"),
+        ("open", "did you mean openai?"),
+        ("cleaner", "choose one of openai, Gemini"),
         ("GEMINI", "did you mean Gemini?"),
         ("a" * 1_000_000, "choose one of openai, Gemini"),
     ],

@@ -24,8 +24,10 @@ def test_a_trait_has_a_name_and_a_description_of_its_own(name: str):
     [
         ("organisation", "'organisation' is not a built-in trait; did you mean organization?"),
         ("Overall_Quality", "did you mean overall_quality?"),
-        ("xyz", "choose one of overall_quality, organization"),
-        ("", "choose one of overall_quality"),
+        ("xyz", "trait; built in are overall_quality, organization"),
+        ("", "trait; built in are overall_quality"),
+        ("coherence", "trait; built in are overall_quality"),
+        ("Overall_Quality", "built in are overall_quality"),
     ],
 )
 def test_an_unknown_trait_is_refused_with_the_nearest(name: str, words: str):
