@@ -26,7 +26,7 @@ def test_faults_are_read_from_a_command_line(text: str, faults: dict[str, Fault]
     ("text", "said"),
     [
         ("create.lots=1", r"did you mean create\.lost\?"),
-        ("zzz.999=1", "known are answer.both, answer.empty"),
+        ("zzz.999=1", "choose one of answer.both, answer.empty"),
         ("nonsense", "is not spelled"),
         ("expire.share=2", "share between 0 and 1"),
         ("create.lost=1.5", "number that cannot be read"),
