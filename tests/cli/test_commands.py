@@ -102,8 +102,11 @@ def test_plan_says_how_many_blank_rows_were_left_out(pairlog: Callable[..., Call
         ("judges: [{provider: openai, model: gpt-6-luna, reasoning: huge}]", "line 3: judges[0]: "),
         ("pairs: {design: random, count: 9}", "line 3: pairs.count is 9, but only 3 pairs exist"),
         ("pairs: {design: groups}", "line 3: pairs.design is groups, but no sample has a group"),
-        ("criterion: coherence", "line 3: criterion: 'coherence' is no built-in trait; built in are overall_quality"),
-        ("templates: [default, none]", "line 3: templates: 'none' is no built-in template"),
+        (
+            "criterion: coherence",
+            "line 3: criterion: 'coherence' is not a built-in trait; built in are overall_quality",
+        ),
+        ("templates: [default, none]", "line 3: templates: 'none' is not a built-in template"),
         ("templates: [gone.txt]", "line 3: templates[0]: "),
         ("samples: gone.csv", "line 3: samples: "),
         ("judges: [gpt-6-luna]", "line 3: judges[0] is 'gpt-6-luna'; it must be a mapping, such as {provider: openai,"),
