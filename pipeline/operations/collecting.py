@@ -1,6 +1,7 @@
 """Polling and fetching: what the provider says, and what came back, byte for byte, before anyone reads it."""
 
 import contextlib
+import re
 from collections.abc import Container, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
@@ -26,6 +27,7 @@ _EVENTS_A_COMMIT = 100
 _FAULTS_KEPT = 200
 _LONGEST_REASON = 200  # so many faults of so many characters fit into one commit, however they are written there
 _TELLING = 2**20
+_OBJECT = re.compile(rb'^[ \t]*\{\s*"', re.MULTILINE)
 
 
 def poll_due(run: Run, *, only: Container[BatchId] | None = None, at_once: int = 1) -> int:
@@ -282,18 +284,31 @@ def _whole(run: Run, batch: BatchState, name: str, chunks: Iterator[bytes]) -> I
     lines, begun, last = 0, b"", b"\n"
     for chunk in chunks:
         begun = begun if len(begun) >= _TELLING else (begun + chunk).lstrip(b"\xef\xbb\xbf \t\r\n")[:_TELLING]
-        if begun and not begun.startswith(b"{"):
-            raise RejectedError(f"{name} does not hold lines of JSON")
+        if len(begun) >= _TELLING:
+            _check_objects(begun, name)
         lines += chunk.count(b"\n")
         last = chunk[-1:] or last
         yield chunk
+    _check_objects(begun, name)
     lines += last != b"\n"
     expected = batch.remote_lines.get(name, 0)
-    if (lines < expected or lines <= 1 < batch.requests) and not _is_readable(run, begun.partition(b"\n")[0]):
+    if (lines < expected or lines <= 1 < batch.requests) and not _is_readable(run, _first_object(begun)):
         raise RejectedError(f"{name} holds something else instead of lines: {begun[:200].decode(errors='replace')}")
     is_empty = not lines and name == "output" and name not in batch.remote_lines
     if (lines < expected or is_empty) and not _waited(run, batch, batch.ended_at):
         raise UnavailableError(f"{name} has {lines} lines, but the provider reports {expected or 'some'}")
+
+
+def _check_objects(begun: bytes, name: str) -> None:
+    """Raise RejectedError if what a part begins with has no line that begins as an object: others may be damaged."""
+    if begun and not _OBJECT.search(begun):
+        raise RejectedError(f"{name} does not hold lines of JSON")
+
+
+def _first_object(begun: bytes) -> bytes:
+    """Return the first line that begins as an object."""
+    found = _OBJECT.search(begun)
+    return begun[found.start() :].partition(b"\n")[0] if found else b""
 
 
 def _is_readable(run: Run, line: bytes) -> bool:

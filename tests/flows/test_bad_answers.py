@@ -181,6 +181,17 @@ def test_what_stays_in_the_place_of_results_is_held_and_nothing_is_bought_again(
         check_against_ledger(worker, simulator.ledger)
 
 
+@pytest.mark.parametrize("junk", [b"\0", b"\x1f\x8b", b'"custom_id": cut', b"null", b"\xef\xbb\xbf<p>\n\n[]"])
+def test_junk_before_the_first_line_stops_no_other(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile, junk: bytes
+) -> None:
+    simulator = simulate()
+    with at(simulator, store, Altered("GET", "/content", lambda body: junk + b"\n" + body)) as worker:
+        assert not finished(worker, experiment_file()).is_open
+        assert counts(worker)["ok"] == simulator.ledger.totals.requests == 15
+        check_against_ledger(worker, simulator.ledger)
+
+
 def each_line(alter: Callable[[dict[str, object]], object]) -> Callable[[bytes], bytes]:
     """Return what makes something else of each line of a file."""
     return lambda body: b"\n".join(msgspec.json.encode(alter(msgspec.json.decode(line))) for line in body.splitlines())
