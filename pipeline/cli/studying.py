@@ -316,6 +316,8 @@ def cancel(
     asked = sum(cancel_run(run) for run in runs)
     end = standing(runs)
     say(f"{counted(asked, 'batch')} cancelled" if asked else "nothing is open")
+    for reason in end.reasons:
+        complain(reason, title="waits for you")
     if end.is_open:
         waiting = counted(end.counts.open, "request waits", "requests wait")
         complain(f"{waiting} for the provider; `pairlog resume {name}` fetches what was answered", title="left")
@@ -345,12 +347,20 @@ def void(
     run_id: RunArgument,
     batch_id: BatchArgument,
     store: StoreOption = None,
-    force: Annotated[bool, typer.Option("--force", help="Also if a create may be on its way, or it is there.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also if it may be on its way, is there, or the key is another's.")
+    ] = False,
 ) -> None:
     """Let a held batch be sent again. You know that the provider does not have it."""
     run = worker_on(store).run(run_id)
-    void_by_hand(run, _unsettled(run, batch_id), force=force)
-    say(f"{batch_id} will be sent again by `pairlog resume`")
+    batch = _unsettled(run, batch_id)
+    void_by_hand(run, batch, force=force)
+    if batch.account not in {None, run.provider.account}:
+        complain(
+            f"{batch_id} was looked for with another key than it was sent with: it is paid twice if it was created",
+            title="note",
+        )
+    say(f"{batch_id} {'ends as cancelled' if batch.cancel_asked else 'will be sent again'} by `pairlog resume`")
 
 
 def _unsettled(run: Run, batch_id: str) -> BatchState:
