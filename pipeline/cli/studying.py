@@ -343,6 +343,8 @@ def cancel(
         say(f"{counted(asked, 'batch')} cancelled" if asked else "nothing is open")
     for run in failed:
         complain(f"{run.run_id}: {run.failure}", title="not cancelled")
+    for reason in end.reasons:
+        complain(reason, title="waits for you")
     if end.counts.open:
         waiting = counted(end.counts.open, "request waits", "requests wait")
         complain(f"{waiting} for the provider; `pairlog resume {name}` fetches what was answered", title="left")
@@ -373,12 +375,20 @@ def void(
     run_id: RunArgument,
     batch_id: BatchArgument,
     store: StoreOption = None,
-    force: Annotated[bool, typer.Option("--force", help="Even if a create may be on its way, or it is there.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Even if it may be on its way, is there, or was sent with another key.")
+    ] = False,
 ) -> None:
     """Let a held batch be sent again. For one that you know the provider does not have."""
     run = worker_on(store).run(run_id)
-    void_by_hand(run, _unsettled(run, batch_id), force=force)
-    say(f"{batch_id} will be sent again by `pairlog resume`")
+    batch = _unsettled(run, batch_id)
+    void_by_hand(run, batch, force=force)
+    if batch.account not in {None, run.provider.account}:
+        complain(
+            f"{batch_id} was looked for with another key than it was sent with: it is paid twice if it was created",
+            title="note",
+        )
+    say(f"{batch_id} {'ends as cancelled' if batch.cancel_asked else 'will be sent again'} by `pairlog resume`")
 
 
 def _unsettled(run: Run, batch_id: str) -> BatchState:

@@ -9,6 +9,7 @@ from pipeline.ids import BatchId
 from pipeline.operations.continuing import continue_due
 from pipeline.operations.failures import apart
 from pipeline.operations.publishing import publish_due
+from pipeline.operations.settling import is_our_account
 from pipeline.operations.studies import reopen
 from pipeline.operations.worker import Run, Worker
 from pipeline.state import AT_PROVIDER, RunState
@@ -33,10 +34,13 @@ def cancel_all(worker: Worker, runs: list[Run]) -> int:
 def cancel(run: Run) -> int:
     """Ask for the end of every open batch of the run; return how many that were.
 
-    Slices that nobody asked to send are planned first, so that their requests end as cancelled too.
+    Slices that nobody asked to send are planned first, so that their requests end as cancelled too. A batch that this
+    key cannot look for becomes a trouble of the run: it ends when a person has settled it.
     """
     asked = _record(run)
     for batch in run.state.batches.active.values():
+        if batch.phase in {"submitting", "uncertain"} and not run.is_live:
+            is_our_account(run, batch)
         at_provider = batch.batch_id in asked and batch.phase in AT_PROVIDER and not run.is_live and batch.proven
         if at_provider and batch.remote_id is not None:
             try:

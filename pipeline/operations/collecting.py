@@ -30,6 +30,13 @@ _TELLING = 2**20
 _OBJECT = re.compile(rb'^[ \t]*\{\s*"', re.MULTILINE)
 
 
+class _Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch as the provider shows it, and why it would not stop it if it was asked to."""
+
+    remote: RemoteBatch
+    uncancelled: ProviderError | None = None
+
+
 def poll_due(run: Run, *, only: Container[BatchId] | None = None, at_once: int = 1) -> int:
     """Ask after every batch at its provider; append what changed, in few commits; return how many ended.
 
@@ -78,24 +85,32 @@ def _stop_doubles(run: Run, batches: list[BatchState]) -> None:
                 run.stopped.add(remote_id)
 
 
-def _answer(provider: Provider, batch: BatchState) -> RemoteBatch | ProviderError:
-    """Ask after one batch, and ask for its end where a person wants that."""
+def _answer(provider: Provider, batch: BatchState) -> _Answer | ProviderError:
+    """Ask after one batch, and ask for its end where a person wants that; that this is refused says nothing of it."""
     assert batch.remote_id is not None, "a submitted batch has the provider's id"
     try:
         remote = provider.status(batch.remote_id)
-        if batch.cancel_asked and batch.proven and remote.end is None:
-            provider.cancel(remote.remote_id)
     except ProviderError as error:
         return error
-    return remote
+    if batch.cancel_asked and batch.proven and remote.end is None and remote.remote_id == batch.remote_id:
+        try:
+            provider.cancel(remote.remote_id)
+        except ProviderError as error:
+            return _Answer(remote=remote, uncancelled=error)
+    return _Answer(remote=remote)
 
 
-def _heard(run: Run, batch: BatchState, answer: RemoteBatch | ProviderError) -> RemoteBatch | None:
+def _heard(run: Run, batch: BatchState, answer: _Answer | ProviderError) -> RemoteBatch | None:
     """Return the batch as the provider shows it, or take note of why it does not."""
     match answer:
-        case RemoteBatch():
+        case _Answer(remote=remote) if remote.remote_id != batch.remote_id:
+            another = f"was asked after as {batch.remote_id}, and the provider showed {remote.remote_id} instead"
+            run.notify(batch, another, warning=True)
+        case _Answer(remote=remote, uncancelled=error):
             run.troubles.pop(batch.batch_id, None)
-            return answer
+            if error is not None:
+                run.notify(batch, f"goes on, since the provider does not stop it: {error}", warning=True)
+            return remote
         case AccountError():
             run.troubles[batch.batch_id] = f"{batch.remote_id} cannot be polled: {answer}"
         case RejectedError():

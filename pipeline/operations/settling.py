@@ -34,7 +34,7 @@ def settle_due(run: Run) -> int:
 
 def settle(run: Run, batch: BatchState) -> bool:
     """Look for one attempt's batch; return whether it is settled now."""
-    if not _is_our_account(run, batch):
+    if not is_our_account(run, batch):
         return False
     try:
         found = _look(run, batch) or [each for each in _older(run, batch) if each.end is not None]
@@ -63,14 +63,16 @@ def _doubt(run: Run, batch: BatchState) -> None:
     run.notify(batch, f"may have been created; it is looked for during {waits} before anything is sent again")
 
 
-def _is_our_account(run: Run, batch: BatchState) -> bool:
+def is_our_account(run: Run, batch: BatchState) -> bool:
     """Say whether the key in use can see what this attempt may have made; another account's listing proves nothing."""
     used = run.provider.account
     if batch.account is None or batch.account == used:
         return True
+    named = f"{run.run_id} {batch.batch_id}"
     run.troubles[batch.batch_id] = (
-        f"{batch.batch_id} may have been created with another key (fingerprint {batch.account}, now {used}); "
-        "set the key of that account, or settle it by hand"
+        f"{batch.batch_id} may have been created with another key (fingerprint {batch.account}, now {used}); set the "
+        f"key of that account, or use `pairlog adopt {named} REMOTE_ID` if you found it there, or `pairlog void "
+        f"{named} --force` if nobody can look any more: it is then paid twice if it was created after all"
     )
     return False
 
@@ -237,18 +239,22 @@ def void_by_hand(run: Run, batch: BatchState, *, force: bool = False) -> None:
     """Settle a batch as a person says: the provider does not have it; refused where that is not certain.
 
     Args:
-        force: the person knows better: nobody is creating it now, and what the provider shows is of no use.
+        force: the person knows better: nobody is creating it now, what the provider shows is of no use, and what the
+            key of another account would show can no longer be seen.
     """
-    if not _is_our_account(run, batch):
-        raise ConfigError(run.troubles[batch.batch_id])
+    is_ours = is_our_account(run, batch)
     if not force:
+        if not is_ours:
+            raise ConfigError(run.troubles[batch.batch_id])
         _refuse_to_void(run, batch)
     for file_id in batch.files:
-        run.provider.discard(file_id)
+        with contextlib.nullcontext() if is_ours else contextlib.suppress(ProviderError):
+            run.provider.discard(file_id)
     if found := _look(run, batch):
         command = f"pairlog adopt {run.run_id} {batch.batch_id} {found[0].remote_id}"
         raise ConfigError(f"the provider has {found[0].remote_id}, which would be paid for twice; use `{command}`")
     run.record(Voided(batch_id=batch.batch_id, attempt=batch.attempt, reason="settled by hand"))
+    run.troubles.pop(batch.batch_id, None)
 
 
 def _refuse_to_void(run: Run, batch: BatchState) -> None:

@@ -1,12 +1,13 @@
 """Workers and a simulator that live in the same time, which passes only when one of them sleeps: hours in a second."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import httpx
 
 from pipeline.clock import FixedClock
 from pipeline.operations.auditing import audit_ledger
-from pipeline.operations.worker import Run, Worker
+from pipeline.operations.worker import Notice, Run, Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, SimulatorSettings, environment, parse_faults
 from pipeline.storage.local import LocalStore
@@ -55,6 +56,7 @@ class World:
         *,
         off: float | None = None,
         transport: httpx.BaseTransport | None = None,
+        notify: Callable[[Notice], None] = lambda _: None,
         **more: str,
     ) -> Worker:
         """Return another worker in the same time; on another machine if its clock is said to be `off`."""
@@ -63,6 +65,7 @@ class World:
             clock=self.clock if off is None else AnotherMachine(self.clock, off),
             settings=Settings({**environment(self.simulator.url), **more}),
             transport=transport,
+            notify=notify,
         )
         self._beside.append(worker)
         return worker

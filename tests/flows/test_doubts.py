@@ -314,9 +314,26 @@ def test_nobody_voids_by_hand_what_may_be_on_its_way(world: Worlds, experiment_f
         void_by_hand(run, only_batch(run))
     other = here.beside(ANTHROPIC_API_KEY="sk-ant-another")
     (strange,) = other.runs(run.experiment.name)
-    with pytest.raises(ConfigError, match="another key"):
-        void_by_hand(strange, only_batch(strange), force=True)
+    with pytest.raises(ConfigError, match=r"another key.*pairlog void .* --force"):
+        void_by_hand(strange, only_batch(strange))
     assert not resume(here.worker, [run], interval=10).is_open
+    here.check()
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_what_a_key_that_is_no_more_may_have_made_can_be_settled_by_force(
+    world: Worlds, experiment_file: ExperimentFile, *, cancelled: bool
+) -> None:
+    here = world("create.dropped=1")
+    submitted(here.beside(OPENAI_API_KEY="sk-old"), experiment_file())
+    (run,) = here.worker.runs(here.worker.experiment_names()[0])
+    assert resume(here.worker, [run], interval=60).is_open
+    if cancelled:
+        cancel(run)
+        assert "--force" in str(run.trouble)
+    void_by_hand(run, only_batch(run), force=True)
+    assert not resume(here.worker, [run], interval=60).is_open
+    assert column(rows(here.worker), "status") == ["cancelled" if cancelled else "ok"] * 15
     here.check()
 
 

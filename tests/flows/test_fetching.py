@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from pipeline.operations.cancelling import cancel
 from pipeline.operations.collecting import poll_due
 from pipeline.operations.resuming import resume
 from pipeline.operations.settling import adopt_by_hand
@@ -126,4 +127,39 @@ def test_a_key_of_another_account_says_what_was_not_looked_for(world: Worlds, ex
     assert (end.is_open, first_batch(run).phase) == (True, "ended")
     assert "what came of them was not looked for" in end.reasons[0]
     assert not resume(here.worker, [run], interval=60).is_open
+    here.check()
+
+
+@pytest.mark.parametrize("status", [404, 413, 403])
+def test_a_batch_that_the_provider_does_not_stop_is_polled_on(
+    world: Worlds, experiment_file: ExperimentFile, status: int
+) -> None:
+    here = world(f"cancel.{status}", 300.0)
+    (run,) = submitted(here.worker, experiment_file())
+    cancel(run)
+    assert not resume(here.worker, [run], interval=60).is_open
+    assert column(rows(here.worker), "status") == ["ok"] * 15
+    assert "held" not in here.kinds(run)
+    here.check()
+
+
+class ShowsAnother(httpx.HTTPTransport):
+    """A way to the provider on which another batch is shown than was asked after, as by a cache."""
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        answer = super().handle_request(request)
+        if request.method != "GET" or "/batches/" not in request.url.path:
+            return answer
+        return httpx.Response(200, json={**json.loads(answer.read()), "id": "batch_other"})
+
+
+def test_a_poll_that_shows_another_batch_is_told_of(world: Worlds, experiment_file: ExperimentFile) -> None:
+    here = world()
+    told: list[str] = []
+    with here.beside(transport=ShowsAnother(), notify=lambda notice: told.append(notice.text)) as worker:
+        (run,) = submitted(worker, experiment_file())
+        resume(worker, [run], interval=0, once=True)
+        assert first_batch(run).phase == "submitted"
+    assert f"was asked after as {first_batch(run).remote_id}, and the provider showed batch_other instead" in told
+    assert not resume(here.worker, here.worker.runs(run.experiment.name), interval=60).is_open
     here.check()
