@@ -25,7 +25,7 @@ from pipeline.ranking import (
     RankingOptions,
     Unrankable,
     breakdowns,
-    comparisons_from_csv,
+    comparisons_from,
     diagnose,
     panel,
     rank,
@@ -54,7 +54,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         """What the answer is about."""
         if bool(self.names) == (self.source is not None):
             both = f"{' '.join(self.names)} and --from {self.source} are both given; " if self.names else ""
-            raise ConfigError(f"{both}say what to rank: an EXPERIMENT, or --from FILE.csv, one of them")
+            raise ConfigError(f"{both}say what to rank: an EXPERIMENT, or --from FILE, one of them")
         return " + ".join(dict.fromkeys(self.names)) or Path(str(self.source)).stem
 
 
@@ -103,6 +103,7 @@ def tell_doubts(doubts: Sequence[str], command: str) -> None:
 def write_report(question: Question, *, out: str) -> int:
     """Write the report and return the exit code."""
     title = question.title
+    ending(out, ".html", ".htm")
     if question.source is not None:
         found = _of_file(question)
         page = report_html(
@@ -188,7 +189,7 @@ def _ranked(question: Question, per: str | None) -> Ranked:
 
 def _of_file(question: Question) -> Answers:
     if question.length:
-        raise ConfigError("--length needs the texts: it works with an EXPERIMENT, not with --from FILE.csv")
+        raise ConfigError("--length needs the texts: it works with an EXPERIMENT, not with --from FILE")
     table = _imported(Path(str(question.source)))
     return Answers(
         rows=table,
@@ -202,7 +203,7 @@ def _of_file(question: Question) -> Answers:
 
 
 def _imported(source: Path) -> pa.Table:
-    return comparisons_from_csv(_read(source), name=str(source))
+    return comparisons_from(_read(source), name=str(source))
 
 
 def _origin(source: Path) -> dict[str, str]:

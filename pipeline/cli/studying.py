@@ -200,6 +200,7 @@ def submit(file: FileArgument, store: StoreOption = None) -> int:
         return 1
     if not any(planning.is_open(run.state) for run in runs):
         say("nothing was sent: every request of this experiment has ended already")
+        _tell_cancelled(standing(runs))
         return 0
     live = sum(run.is_live for run in runs)
     say(
@@ -322,7 +323,15 @@ def _exit_code(end: Standing, *, strict: bool) -> int:
         complain(f"{counted(failed, 'request')} did not end as ok", title="left")
         return 1
     say(f"every request has ended: {end.counts.ok:,} ok, {failed:,} not")
+    _tell_cancelled(end)
     return 0
+
+
+def _tell_cancelled(end: Standing) -> None:
+    """Say that what was cancelled stays so under this name."""
+    if end.counts.cancelled:
+        was = counted(end.counts.cancelled, "request was", "requests were")
+        say(f"{was} cancelled and will not be sent: take a new name in the file to ask again")
 
 
 @app.command()

@@ -293,6 +293,10 @@ def test_cancel_keeps_what_was_answered_and_ends_the_rest(
     assert counts["cancelled"] == 6
     assert simulator.ledger.totals.requests == 9
     assert pairlog("cancel", "essays").code == 0
+    for command in ("submit", "run"):
+        again = pairlog(command, file)
+        assert again.code == 0
+        assert "6 requests were cancelled and will not be sent: take a new name in the file to ask again" in again.err
 
 
 def test_strict_turns_failures_into_an_exit_code(
