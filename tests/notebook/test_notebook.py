@@ -246,7 +246,10 @@ def test_unknown_names_are_refused_with_a_remedy(essays: Study, tmp_path: Path) 
     asked_so = "a ranking cannot be asked for like this"
     options = f"its options are {', '.join(Options.__annotations__)}"
     cases: list[tuple[Callable[[], object], str]] = [
-        (lambda: open_study("essay"), f"there is no experiment 'essay' in {store} {PLACE}; it holds essays, grades"),
+        (
+            lambda: open_study("essay"),
+            f"there is no experiment 'essay' in {store} {PLACE}; did you mean essays? it holds essays, grades",
+        ),
         (lambda: open_study("essays", "nix"), f"there is no experiment 'essays' in {nowhere}; it holds none"),
         (lambda: studies("nix"), f"there are no experiments in {nowhere}"),
         (lambda: studies("ftp://nix"), "store ftp://nix: unknown kind 'ftp'; use a path, file://, s3:// or gs://"),
@@ -255,6 +258,13 @@ def test_unknown_names_are_refused_with_a_remedy(essays: Study, tmp_path: Path) 
         (
             lambda: essays.ranking(method="elos"),  # type: ignore[arg-type] # that is the point
             f"{asked_so}: Invalid enum value 'elos' - at `$.options.method`; {options}",
+        ),
+        (
+            lambda: essays.ranking(per="judges"),  # type: ignore[arg-type] # that is the point
+            (
+                f"{asked_so}: Invalid enum value 'judges' - at `$.per`; its options are "
+                "per=judge, template, group, criterion, panel"
+            ),
         ),
         (
             lambda: essays.report(metod="elo"),  # type: ignore[call-arg] # that is the point
