@@ -152,7 +152,8 @@ def audit(
     if found.findings:
         complain(f"{counted(len(found.findings), 'finding')} in {counted(found.objects, 'object')}", title="audit")
         return 1
-    say(f"{counted(found.objects, 'object')} and {counted(found.requests, 'request')} are as they must be")
+    compared = f"; what {ledger} says was billed agrees with them" if ledger is not None else ""
+    say(f"{counted(found.objects, 'object')} and {counted(found.requests, 'request')} are as they must be{compared}")
     return 0
 
 

@@ -1,10 +1,11 @@
 """Commands that move a study on: plan, submit, resume, run, cancel, adopt, void."""
 
+import re
 from typing import Annotated
 
 import typer
 
-from pipeline import planning
+from pipeline import planning, providers
 from pipeline.cli.app import (
     RESUMABLE,
     FileArgument,
@@ -35,7 +36,9 @@ from pipeline.operations.worker import Run, Worker
 from pipeline.pairing import Cohesion, cohesion
 from pipeline.state import NOT_SENT, UNSETTLED, BatchState
 from pipeline.storage.probe import ensure_proven
-from pipeline.wording import and_more, counted
+from pipeline.wording import and_more, counted, nearest
+
+_DATED = re.compile(r"-\d{4}-\d{2}-\d{2}$")  # a model's name may say which day's it is
 
 
 @app.command()
@@ -55,6 +58,7 @@ def plan(file: FileArgument, as_json: JsonOption = False, store: StoreOption = N
     show_runs(f"experiment {planned.experiment.name}", ["requests", "batches", "bytes", "≈ input tokens"], lines)
     _tell_left_out(planned)
     _tell_apart(planned)
+    _tell_models(planned)
     later = sum(run.later for run in planned.runs)
     if later:
         turns = counted(later, "request is a later turn", "requests are later turns")
@@ -71,6 +75,16 @@ def plan(file: FileArgument, as_json: JsonOption = False, store: StoreOption = N
     _tell_known(worker, planned)
 
 
+def _tell_models(planned: Plan) -> None:
+    """Say which models look like a slip of the pen: not known here, and spelled like one that is."""
+    judges = dict.fromkeys((run.config.judge.provider, run.config.judge.model) for run in planned.runs)
+    for provider, model in judges:
+        known = providers.particulars(provider).MODELS
+        near = nearest(_DATED.sub("", model), known)
+        if near and _DATED.sub("", model) not in known:
+            complain(f"{model} is not a model of {provider} that is known here; did you mean {near}?", title="note")
+
+
 def _tell_known(worker: Worker, planned: Plan) -> None:
     """Say what of the file is in the store already, and what is kept there although the file no longer names it."""
     name = planned.experiment.name
@@ -78,8 +92,11 @@ def _tell_known(worker: Worker, planned: Plan) -> None:
         return
     runs = worker.runs(name)
     there = {run.run_id for run in runs}
-    new = sum(run.config.requests for run in planned.runs if run.config.run_id not in there)
+    fresh = [run for run in planned.runs if run.config.run_id not in there]
+    new = sum(run.config.requests for run in fresh)
     say(f"{name} is in {worker.store.url} already; {new:,} of these requests are new")
+    for each in fresh:
+        say(f"  new: {each.config.run_id}")
     kept = sorted(there - {run.config.run_id for run in planned.runs})
     if kept:
         stay = counted(len(kept), "run stays", "runs stay")
