@@ -55,6 +55,7 @@ format: $(READY)
 
 # The lock holds hashes and no address; uv itself is installed from it first, because it is faster than pip by far.
 $(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Pairlog needs Python 3.11 or newer, and $(PYTHON) is %d.%d: make PYTHON=python3.11" % sys.version_info[:2])'
 	$(PYTHON) -m venv --clear $(VENV)
 	awk '/^[a-z]/ {keep = /^uv==/} keep' requirements.lock > $(VENV)/uv.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(VENV)/uv.txt

@@ -7,7 +7,7 @@ afresh, so that the next one tells what has arrived meanwhile.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, TypedDict, Unpack
+from typing import Literal, TypedDict, Unpack, get_args
 
 import msgspec
 import pyarrow as pa
@@ -209,6 +209,8 @@ def _asked(*, per: object = None, length: object = False, **options: object) -> 
         return msgspec.convert({"options": options, "length": length, "per": per}, _Asked)
     except msgspec.ValidationError as error:
         known = ", ".join(Options.__annotations__)
+        if "$.per" in str(error):
+            known = f"per={', '.join(get_args(Per))}"
         raise ConfigError(f"a ranking cannot be asked for like this: {error}; its options are {known}") from error
 
 

@@ -1,7 +1,7 @@
 """What is due: pure decisions on the state of a run. Nothing here reads a clock, a store or a network."""
 
 from collections.abc import Container, Iterable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import numpy as np
@@ -145,8 +145,12 @@ def moves_by_itself(state: RunState, *, unreachable: Iterable[BatchId] = ()) -> 
     return any(batch.phase != "published" and batch.batch_id not in stuck for batch in active)
 
 
-def attention(run_id: RunId, batch: BatchState, now: datetime, *, kept: timedelta) -> Attention | None:
+def attention(
+    run_id: RunId, batch: BatchState, now: datetime, *, kept: timedelta, quiet: timedelta
+) -> Attention | None:
     """Return why somebody should look at the batch, or None; its provider keeps answers for so long.
+
+    What may have been created is looked for during a `quiet` period before it is sent again.
 
     What only a hand moves on goes before what takes too long, and that before what is tried again by itself.
     """
@@ -159,7 +163,22 @@ def attention(run_id: RunId, batch: BatchState, now: datetime, *, kept: timedelt
         return Attention(reason=said, remedies=(_MENDED,), needs_person=True)
     if late := alarm(batch, now, kept=kept):
         return Attention(reason=late, needs_person=True)
-    return Attention(reason=said, needs_person=False) if batch.phase in {"uncertain", "refused"} else None
+    if batch.phase == "uncertain":
+        return Attention(reason=said, remedies=(_settles(batch, quiet),), needs_person=False)
+    return Attention(reason=said, needs_person=False) if batch.phase == "refused" else None
+
+
+def _settles(batch: BatchState, quiet: timedelta) -> str:
+    """Return what becomes of a batch that may have been created."""
+    until = quiet_until(batch, quiet)
+    when = f", which it waits for until about {until:%H:%M:%S} UTC" if until else ""
+    return f"`pairlog resume` settles it: it is taken over if the provider has it, else sent again{when}"
+
+
+def quiet_until(batch: BatchState, quiet: timedelta) -> datetime | None:
+    """Return until about when a batch that may have been created is looked for before it is sent again, if one is."""
+    is_missed = batch.phase == "uncertain" and batch.uncertain_at is not None
+    return (batch.uncertain_at + quiet).astimezone(UTC) if is_missed and batch.uncertain_at else None
 
 
 def ways_to_settle(run_id: RunId, batch_id: BatchId) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ NamesArgument = Annotated[
 NameArgument = Annotated[str | None, typer.Argument(metavar="EXPERIMENT", help="Or --from a file.")]
 FromOption = Annotated[
     Path | None,
-    typer.Option("--from", help="A CSV of judged pairs: first_id, second_id, winner_id.", metavar="FILE.csv"),
+    typer.Option("--from", help="CSV or Parquet of judged pairs: first_id, second_id, winner_id.", metavar="FILE"),
 ]
 ByOption = Annotated[Literal["contestant", "sample"], typer.Option("--by", help="What is ranked.")]
 PerOption = Annotated[

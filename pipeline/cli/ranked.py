@@ -41,7 +41,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         """What the answer is about."""
         if bool(self.names) == (self.source is not None):
             both = f"{' '.join(self.names)} and --from {self.source} are both given; " if self.names else ""
-            raise ConfigError(f"{both}say what to rank: an EXPERIMENT, or --from FILE.csv, one of them")
+            raise ConfigError(f"{both}say what to rank: an EXPERIMENT, or --from FILE, one of them")
         return " + ".join(dict.fromkeys(self.names)) or Path(str(self.source)).stem
 
 
@@ -90,6 +90,7 @@ def tell_doubts(doubts: Sequence[str], command: str) -> None:
 def write_report(question: Question, *, out: str) -> int:
     """Write the report and return the exit code."""
     title = question.title
+    ending(out, ".html", ".htm")
     if question.source is not None:
         found = _of_file(question, question.source)
         _write_page(report_of_file(question.source, found), out)
@@ -165,7 +166,7 @@ def _ranked(question: Question, per: str | None) -> Ranked:
 
 def _of_file(question: Question, source: Path) -> Answers:
     if question.length:
-        raise ConfigError("--length needs the texts: it works with an EXPERIMENT, not with --from FILE.csv")
+        raise ConfigError("--length needs the texts: it works with an EXPERIMENT, not with --from FILE")
     return answers_of_file(source, question.options)
 
 

@@ -138,7 +138,9 @@ def audit(
     if found.findings:
         complain(f"{counted(len(found.findings), 'finding')} in {counted(found.objects, 'object')}", title="audit")
         return 1
-    say(f"{counted(found.objects, 'object')} and {counted(found.requests, 'request')} checked; nothing is broken")
+    compared = f"; what {ledger} says was billed agrees with them" if ledger is not None else ""
+    checked = f"{counted(found.objects, 'object')} and {counted(found.requests, 'request')} checked"
+    say(f"{checked}; nothing is broken{compared}")
     return 0
 
 

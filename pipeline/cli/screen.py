@@ -26,6 +26,7 @@ _WHERE = {
     "stored": "back, not yet read", "submitting": "may be at the provider", "uncertain": "may be at the provider",
     "held": "held",
 }  # fmt: skip
+_LINES = 20  # how often it is said how far live calls are, where there is no terminal
 _GONE = {*_WHERE, "cancelled"}
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -100,14 +101,27 @@ class Watch:
         self._progress = progress
         self._bar = progress.add_task("requests", total=planned)
         self._told: int | None = None
+        self._waits: str | None = None
 
     def __call__(self, standing: Standing) -> None:
-        """Show how far the runs are."""
-        counts = standing.counts
-        self._progress.update(self._bar, completed=counts.ended, total=counts.planned)
-        if self._progress.disable and counts.ended != self._told:
-            self._told = counts.ended
-            say(f"{counts.ended:,} of {counted(counts.planned, 'request')} have ended")
+        """Show how far the runs are, and until when one waits before anything is sent again."""
+        counts, waits = standing.counts, _quietly(standing)
+        done = counts.ended + standing.answered
+        self._progress.update(self._bar, completed=done, total=counts.planned, description=waits or "requests")
+        if not self._progress.disable:
+            return
+        if self._told is None or done == counts.ended != self._told or done - self._told > counts.planned / _LINES:
+            self._told = done
+            come = "an answer" if standing.answered else "ended"
+            say(f"{done:,} of {counted(counts.planned, 'request')} have {come}")
+        if waits and waits != self._waits:
+            say(waits)
+        self._waits = waits
+
+
+def _quietly(standing: Standing) -> str | None:
+    """Return until when batches that may have been created are looked for, in words."""
+    return f"looks until {standing.quiet:%H:%M:%S} UTC for what may be at the provider" if standing.quiet else None
 
 
 def show_status(experiments: Iterable[ExperimentStatus]) -> None:

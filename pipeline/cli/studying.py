@@ -1,11 +1,12 @@
 """Commands that move a study on: plan, submit, resume, run, cancel, adopt, void."""
 
+import re
 from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
-from pipeline import planning
+from pipeline import planning, providers
 from pipeline.cli.app import (
     RESUMABLE,
     FileArgument,
@@ -37,7 +38,9 @@ from pipeline.operations.studies import Plan
 from pipeline.operations.worker import Run, Worker
 from pipeline.pairing import Cohesion
 from pipeline.state import NOT_SENT, UNSETTLED, BatchState
-from pipeline.wording import and_more, counted
+from pipeline.wording import and_more, counted, nearest
+
+_DATED = re.compile(r"-\d{4}-\d{2}-\d{2}$")  # a model's name may say which day's it is
 
 
 @app.command()
@@ -57,6 +60,7 @@ def plan(file: FileArgument, as_json: JsonOption = False, store: StoreOption = N
     show_runs(f"experiment {planned.experiment.name}", ["requests", "batches", "bytes", "≈ input tokens"], lines)
     _tell_left_out(planned)
     _tell_outlook(planned)
+    _tell_models(planned)
     later = sum(run.later for run in planned.runs)
     if later:
         turns = counted(later, "request is a later turn", "requests are later turns")
@@ -73,6 +77,16 @@ def plan(file: FileArgument, as_json: JsonOption = False, store: StoreOption = N
     _tell_known(worker, planned)
 
 
+def _tell_models(planned: Plan) -> None:
+    """Say which models look like a slip of the pen: not known here, and spelled like one that is."""
+    judges = dict.fromkeys((run.config.judge.provider, run.config.judge.model) for run in planned.runs)
+    for provider, model in judges:
+        known = providers.particulars(provider).MODELS
+        near = nearest(_DATED.sub("", model), known)
+        if near and _DATED.sub("", model) not in known:
+            complain(f"{model} is not a model of {provider} that is known here; did you mean {near}?", title="note")
+
+
 def _tell_known(worker: Worker, planned: Plan) -> None:
     """Say what of the file is in the store already, and what is kept there although the file no longer names it."""
     name = planned.experiment.name
@@ -80,8 +94,11 @@ def _tell_known(worker: Worker, planned: Plan) -> None:
         return
     runs = worker.runs(name)
     there = {run.run_id for run in runs}
-    new = sum(run.config.requests for run in planned.runs if run.config.run_id not in there)
+    fresh = [run for run in planned.runs if run.config.run_id not in there]
+    new = sum(run.config.requests for run in fresh)
     say(f"{name} is in {worker.store.url} already; {new:,} of these requests are new")
+    for each in fresh:
+        say(f"  new: {each.config.run_id}")
     kept = sorted(there - {run.config.run_id for run in planned.runs})
     if kept:
         stay = counted(len(kept), "run stays", "runs stay")
@@ -194,6 +211,7 @@ def submit(file: FileArgument, most_requests: MostOption = None, store: StoreOpt
         return 1
     if not any(planning.is_open(run.state) for run in runs):
         say("nothing was sent: every request of this experiment has ended already")
+        _tell_cancelled(standing(runs))
         return 0
     live = sum(run.is_live for run in runs)
     say(
@@ -322,7 +340,15 @@ def _exit_code(end: Standing, *, strict: bool) -> int:
         complain(f"{counted(failed, 'request')} did not end as ok", title="left")
         return 1
     say(f"every request has ended: {end.counts.ok:,} ok, {failed:,} not")
+    _tell_cancelled(end)
     return 0
+
+
+def _tell_cancelled(end: Standing) -> None:
+    """Say that what was cancelled stays so under this name."""
+    if end.counts.cancelled:
+        was = counted(end.counts.cancelled, "request was", "requests were")
+        say(f"{was} cancelled and will not be sent: take a new name in the file to ask again")
 
 
 @app.command()

@@ -34,7 +34,12 @@ def simulate(
     port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="0 picks a free port.")] = 8765,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="For the judges' coin.")] = 0,
     qualities: Annotated[
-        Path | None, typer.Option("--qualities", metavar="FILE", help="CSV with text and quality.")
+        Path | None,
+        typer.Option(
+            "--qualities",
+            metavar="FILE",
+            help="CSV with the columns text (word for word) and quality; other texts: by their bytes.",
+        ),
     ] = None,
     bias: Annotated[
         float, typer.Option("--bias", metavar="X", help="Logit added to whichever text stands first.")
@@ -49,15 +54,26 @@ def simulate(
         float, typer.Option("--latency", metavar="SECONDS", min=0.0, help="How long a batch takes.")
     ] = 0.0,
     faults: Annotated[
-        str, typer.Option("--faults", metavar="LIST", help="What goes wrong, e.g. create.lost=1,expire.share=0.1")
+        str,
+        typer.Option(
+            "--faults", metavar="LIST", help="What goes wrong, e.g. create.lost=1,expire.share=0.1; help lists all."
+        ),
     ] = "",
     ledger: Annotated[
         Path | None, typer.Option("--ledger", metavar="FILE", help="Keep what was billed in this JSONL file.")
     ] = None,
 ) -> None:
-    """Serve the provider simulator on 127.0.0.1 until interrupted."""
-    from pipeline.simulator import SimulatorSettings, environment, parse_faults, serve
+    """Serve the provider simulator on 127.0.0.1 until interrupted.
 
+    Its judges prefer the text of the higher hidden quality: that of --qualities, else one that follows from the text's
+    bytes alone, the same in every run.
+    """
+    from pipeline.simulator import SimulatorSettings, environment, parse_faults, serve
+    from pipeline.simulator.faults import listed
+
+    if faults == "help":
+        say(listed())
+        return
     settings = SimulatorSettings(
         port=port,
         seed=seed,

@@ -10,7 +10,7 @@ from pipeline.ranking import (
     Basis,
     RankingOptions,
     breakdowns,
-    comparisons_from_csv,
+    comparisons_from,
     diagnose,
     panel,
     rank,
@@ -20,7 +20,7 @@ from pipeline.ranking import (
 
 def answers_of_file(source: Path, options: RankingOptions) -> Answers:
     """Return everything that the judged pairs of a CSV file say; raises ConfigError if it cannot be read."""
-    rows = comparisons_from_csv(_read(source), name=str(source))
+    rows = comparisons_from(_read(source), name=str(source))
     return Answers(
         rows=rows,
         basis=Basis(rows=len(rows)),

@@ -44,7 +44,7 @@ _encoder = msgspec.json.Encoder()
 
 def call_due(run: Run, *, only: Container[int] | None = None) -> int:
     """Make the calls of every live batch of the run, or of some slices; return how many batches are complete now."""
-    complete = 0
+    complete = run.answered = 0
     for batch in run.refresh().batches.active.values():
         if only is not None and batch.segment not in only:
             continue
@@ -84,12 +84,15 @@ def _call(run: Run, batch: BatchState) -> bool:
     if batch.cancel_asked:
         return _finish(run, batch)
     answered = {name for name, _ in _stored(run, batch)}
+    run.answered += len(answered)
     open_ = [request for request in _inputs(run, batch) if request.request_id not in answered]
     numbers = count(len(run.worker.store.list_from(keys.outputs(run.run_id, batch.batch_id))))
     try:
         calls = ((request.request_id, bytes(request.body)) for request in open_)
         for answers in client.answers(calls):
             _keep(run, batch, numbers, answers, client)
+            run.answered += len(answers)
+            run.worker.pulse()
             if not _may_go_on(run, batch):
                 client.stop()
     except AccountError as error:

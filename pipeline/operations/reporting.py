@@ -114,13 +114,13 @@ def _run(run: Run, state: RunState, now: datetime, *, briefly: bool) -> RunStatu
         reasoning=judge.reasoning,
         direction=run.config.direction,
         counts=counts_of(state, run.config.requests).as_dict(),
-        batches=tuple(_batch(run.run_id, batch, now, kept) for batch in told.values()),
+        batches=tuple(_batch(run.run_id, batch, now, kept=kept, quiet=run.worker.quiet) for batch in told.values()),
         done=len(state.batches) - len(told),
     )
 
 
-def _batch(run_id: RunId, batch: BatchState, now: datetime, kept: timedelta) -> BatchStatus:
-    found = planning.attention(run_id, batch, now, kept=kept)
+def _batch(run_id: RunId, batch: BatchState, now: datetime, *, kept: timedelta, quiet: timedelta) -> BatchStatus:
+    found = planning.attention(run_id, batch, now, kept=kept, quiet=quiet)
     return BatchStatus(
         batch_id=batch.batch_id,
         attempt=batch.send,
@@ -147,7 +147,7 @@ def waiting_for_a_person(runs: Iterable[Run], now: datetime) -> list[Waiting]:
     for run in runs:
         kept = providers.particulars(run.config.judge.provider).KEPT
         for batch in run.state.batches.active.values():
-            why = planning.attention(run.run_id, batch, now, kept=kept)
+            why = planning.attention(run.run_id, batch, now, kept=kept, quiet=run.worker.quiet)
             if why is not None and why.needs_person:
                 found.append(Waiting(run_id=run.run_id, batch_id=batch.batch_id, phase=batch.phase, attention=why))
     return found

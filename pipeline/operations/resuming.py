@@ -5,6 +5,7 @@ Any number of workers may do this on one store: they meet in the log, where only
 
 import contextlib
 from collections.abc import Callable, Container
+from datetime import datetime
 
 import msgspec
 
@@ -28,12 +29,17 @@ _SHORTEST_REST = 0.1
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the runs are: whether a request is open, or may be, and whether waiting can bring them further."""
+    """How far the runs are: whether a request is open, or may be, and whether waiting can bring them further.
+
+    `answered` are live answers of batches that have not ended. What may have been created is looked for until `quiet`.
+    """
 
     counts: Counts
     is_open: bool
     moves_by_itself: bool
     reasons: tuple[str, ...] = ()
+    answered: int = 0
+    quiet: datetime | None = None
 
 
 def advance(run: Run, *, mended: bool = False) -> bool:
@@ -60,6 +66,7 @@ def _work(run: Run, *, mended: bool) -> None:
     if run.is_live:
         call_due(run)
         publish_due(run)
+        run.answered = 0
         continue_due(run)
         return
     try:
@@ -124,6 +131,7 @@ def resume(
     A run that something is wrong with is left for the next round and named in the end; the others go on.
     """
     reopen(worker, runs)
+    worker.pulse = lambda: watch(standing(runs))
     mended = True
     while True:
         elsewhere = [run for run in runs if _is_elsewhere(run, mended=mended)]
@@ -204,4 +212,12 @@ def standing(runs: list[Run]) -> Standing:
         is_open=counts.open > 0 or unopened > 0 or any(run.failure for run in runs),
         moves_by_itself=any(_moves_by_itself(run) for run in runs),
         reasons=tuple(reasons),
+        answered=sum(run.answered for run in runs),
+        quiet=max((until for run in runs if (until := _quiet_until(run))), default=None),
     )
+
+
+def _quiet_until(run: Run) -> datetime | None:
+    """Return until about when the last of the run's batches that may have been created is looked for."""
+    waits = (planning.quiet_until(batch, run.worker.quiet) for batch in run.state.batches.active.values())
+    return max((until for until in waits if until), default=None)

@@ -5,7 +5,7 @@ It holds caches, never state: whatever matters is in the store, and another work
 
 import contextlib
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache, cached_property
 from typing import Self
 
@@ -83,6 +83,7 @@ class Worker:
         self.notify = notify
         self.name = process_name(clock)
         self.leases = Leases(store, clock=clock, owner=self.name, seconds=self.pace.lease, is_gone=is_gone)
+        self.pulse: Callable[[], None] = lambda: None
         self._transport = transport
         self._providers: dict[str, Provider] = {}
         self._materials: dict[tuple[Digest, Digest], Material] = {}
@@ -99,6 +100,11 @@ class Worker:
         """Close every connection; the worker can be used again and opens them anew."""
         while self._providers:
             self._providers.popitem()[1].close()
+
+    @property
+    def quiet(self) -> timedelta:
+        """How long an attempt that may have been made is looked for before another one is opened."""
+        return timedelta(seconds=self.pace.quiet)
 
     def provider(self, name: str) -> Provider:
         """Return the provider, or raise ConfigError if its key is missing."""
@@ -199,7 +205,8 @@ class Run:
     """One run in the hands of a worker.
 
     `troubles` says what keeps it from asking the provider about a batch, `failure` what went wrong with the whole run
-    when it was last worked on, `stopped` what it asked the provider to end.
+    when it was last worked on, `stopped` what it asked the provider to end, `answered` how many live answers it holds
+    of batches that have not ended.
     """
 
     def __init__(self, worker: Worker, config: RunConfig, experiment: Experiment, digest: Digest) -> None:
@@ -212,6 +219,7 @@ class Run:
         self.stopped: set[str] = set()
         self._seen: dict[tuple[BatchId, Phase, datetime | None], float] = {}
         self.failure: str | None = None
+        self.answered = 0
         self._log = RunLog(worker.store, config.run_id, clock=worker.clock, writer=worker.name)
 
     @property

@@ -216,13 +216,14 @@ class Particulars(msgspec.Struct, frozen=True, kw_only=True):
 
     `ANSWERS`: how its judges can be asked to answer. `KEPT`: how long it keeps the answers of a batch. `ID_PATH`: where
     in a line of answers our request id stands. `decode_lines`: reads a block of lines, each one whole object, at once;
-    it raises as `decode` does if one is bad.
+    it raises as `decode` does if one is bad. `MODELS`: the models it knows by name; others are sent as they are.
     """
 
     ANSWERS: tuple[Answer, ...] = ("tag", "json")
     KEPT: timedelta = timedelta(days=28)
     ID_PATH: tuple[str, ...] = ("custom_id",)
     decode_lines: Callable[[bytes], list[Output]] | None = None
+    MODELS: tuple[str, ...] = ()
 
 
 def live_client(call: LiveCall, *, rate: float, clock: Clock) -> LiveClient:

@@ -52,7 +52,7 @@ def clients(settings: Settings) -> Clients:
     try:
         boto3, config = importlib.import_module("boto3"), importlib.import_module("botocore.config")
     except ImportError as error:
-        raise ConfigError('bedrock needs boto3, which is not installed; pip install "pairlog[bedrock]"') from error
+        raise ConfigError("bedrock needs boto3, which is not installed; pip install boto3") from error
     errors = importlib.import_module("botocore.exceptions")
     try:
         session = boto3.session.Session(

@@ -50,6 +50,7 @@ _EFFORTS = {  # known to be refused elsewhere; a model that is not listed is sen
     "gpt-5-mini": ("minimal", "low", "medium", "high"),
     "gpt-5-nano": ("minimal", "low", "medium", "high"),
 }
+MODELS = tuple(_EFFORTS)
 _BASE = "https://api.openai.com/v1"
 
 

@@ -6,7 +6,7 @@ Reading and writing files is the callers' business.
 from pipeline.ranking.breakdowns import Part, breakdowns
 from pipeline.ranking.diagnostics import diagnose, doubts
 from pipeline.ranking.findings import Diagnostics
-from pipeline.ranking.imported import comparisons_from_csv
+from pipeline.ranking.imported import comparisons_from
 from pipeline.ranking.panel import Panel, PanelModel, panel, panel_majority, panel_model
 from pipeline.ranking.rankings import rank
 from pipeline.ranking.report import report_html, verdict
@@ -25,7 +25,7 @@ __all__ = [
     "Standing",
     "Unrankable",
     "breakdowns",
-    "comparisons_from_csv",
+    "comparisons_from",
     "diagnose",
     "diagnostics_table",
     "doubts",

@@ -1,8 +1,9 @@
-"""Comparisons that were made elsewhere: a CSV of pairs and winners as a comparisons table."""
+"""Comparisons that were made elsewhere: a CSV or Parquet file of pairs and winners as a comparisons table."""
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
+import pyarrow.parquet as pq
 
 from pipeline.errors import ConfigError
 
@@ -11,16 +12,20 @@ _EXTRAS = (
     "pair_id", "group", "first_contestant", "second_contestant", "template", "provider", "model", "reasoning",
     "direction", "criterion",
 )  # fmt: skip
+_PARQUET = b"PAR1"
+_LOOKED_AT = 4096
 _NO_ANSWER = ("", "na", "nan", "null", "none")
 
 
-def comparisons_from_csv(data: bytes, *, name: str) -> pa.Table:
-    """Return the CSV's rows as comparisons; `name` is the file's, for messages.
+def comparisons_from(data: bytes, *, name: str) -> pa.Table:
+    """Return the file's rows as comparisons; `name` is the file's, for messages.
 
     A winner that is empty (or NA) is unparsed, `tie` is a tie; anything that is neither of the two ids is refused. Rows
     that `results` wrote say in `outcome` that there was a tie.
     """
-    plain = _parsed(data, name)
+    is_parquet = data.startswith(_PARQUET)
+    plain = _unpacked(data, name) if is_parquet else _parsed(data, name)
+    header = 0 if is_parquet else 1
     shape = next((shape for shape in _SHAPES if set(shape) <= set(plain.column_names)), None)
     if shape is None:
         raise ConfigError(
@@ -28,12 +33,12 @@ def comparisons_from_csv(data: bytes, *, name: str) -> pa.Table:
             f"it has {', '.join(plain.column_names)}"
         )
     first, second, winner = (plain[column].combine_chunks() for column in shape)
-    _demand_ids(first, column=shape[0], name=name)
-    _demand_ids(second, column=shape[1], name=name)
+    _demand_ids(first, column=shape[0], name=name, header=header)
+    _demand_ids(second, column=shape[1], name=name, header=header)
     if "outcome" in plain.column_names:
         tied = pc.and_(pc.equal(winner, ""), pc.equal(plain["outcome"].combine_chunks(), "tie"))
         winner = pc.if_else(tied, "tie", winner)
-    outcome = _outcomes(first, second, winner, name=name, column=shape[2])
+    outcome = _outcomes(first, second, winner, name=name, column=shape[2], header=header)
     columns = {
         "first_id": first,
         "second_id": second,
@@ -44,10 +49,25 @@ def comparisons_from_csv(data: bytes, *, name: str) -> pa.Table:
     return pa.table(columns)
 
 
+def _unpacked(data: bytes, name: str) -> pa.Table:
+    """Return the columns of a Parquet file that matter, as text; what is null is empty."""
+    wanted = {*_EXTRAS, "outcome", *(column for shape in _SHAPES for column in shape)}
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data))
+        table = file.read(columns=[column for column in file.schema_arrow.names if column in wanted])
+        return pa.table(
+            {column: pc.fill_null(pc.cast(table[column], pa.string()), "") for column in table.column_names}
+        )
+    except (pa.ArrowException, OSError) as error:
+        raise ConfigError(f"{name} is not a whole Parquet file of judged pairs; write or copy it again") from error
+
+
 def _parsed(data: bytes, name: str) -> pa.Table:
     """Return every column as text."""
     if not data.strip():
         raise ConfigError(f"{name} is empty: it needs a header and one row per comparison")
+    if b"\0" in data[:_LOOKED_AT]:
+        raise ConfigError(f"{name} is not a text file; save it as CSV")
     try:
         header = pyarrow.csv.open_csv(pa.BufferReader(data)).schema.names
         types = dict.fromkeys(header, pa.string())
@@ -60,13 +80,15 @@ def _parsed(data: bytes, name: str) -> pa.Table:
         raise ConfigError(f"{name} cannot be read as CSV: {error}") from error
 
 
-def _demand_ids(ids: pa.Array, *, column: str, name: str) -> None:
+def _demand_ids(ids: pa.Array, *, column: str, name: str, header: int) -> None:
+    """Refuse a row without an id; a header line is row 1, as in a spreadsheet."""
     empty = pc.indices_nonzero(pc.equal(ids, ""))
     if len(empty):
-        raise ConfigError(f"{name}, row {empty[0].as_py() + 1}: {column} is empty; every comparison names two samples")
+        row = empty[0].as_py() + 1 + header
+        raise ConfigError(f"{name}, row {row}: {column} is empty; every comparison names two samples")
 
 
-def _outcomes(first: pa.Array, second: pa.Array, winner: pa.Array, *, name: str, column: str) -> pa.Array:
+def _outcomes(first: pa.Array, second: pa.Array, winner: pa.Array, *, name: str, column: str, header: int) -> pa.Array:
     """Return first, second, tie or, where there is no answer, null."""
     is_first, is_second = pc.equal(winner, first), pc.equal(winner, second)
     lowered = pc.utf8_lower(pc.utf8_trim_whitespace(winner))
@@ -76,9 +98,9 @@ def _outcomes(first: pa.Array, second: pa.Array, winner: pa.Array, *, name: str,
     strange = pc.indices_nonzero(pc.invert(known))
     if len(strange):
         row = strange[0].as_py()
+        ids = f"{first[row].as_py()}, {second[row].as_py()}"
         raise ConfigError(
-            f"{name}, row {row + 1}: {column} must be {first[row].as_py()}, {second[row].as_py()}, tie or empty: "
-            f"{winner[row].as_py()}"
+            f"{name}, row {row + 1 + header}: {column} must be {ids}, tie or empty: {winner[row].as_py()}"
         )
     rest = pc.if_else(is_tie, "tie", pa.scalar(None, pa.string()))
     return pc.if_else(is_first, "first", pc.if_else(is_second, "second", rest))

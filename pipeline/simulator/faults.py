@@ -49,7 +49,7 @@ from collections.abc import Mapping
 import msgspec
 
 from pipeline.errors import ConfigError
-from pipeline.wording import remedy
+from pipeline.wording import nearest
 
 CALLS = ("create", "upload", "poll", "list", "cancel", "download", "delete", "live")
 REFUSALS = ("401", "403", "404", "408", "409", "413", "429", "429_date", "quota", "500", "502", "503", "504")
@@ -98,6 +98,8 @@ def parse_faults(text: str) -> dict[str, Fault]:
 
 def _parse_one(part: str) -> tuple[str, Fault]:
     spelled = _SPELLING.fullmatch(part)
+    if spelled is None and (name := re.split("[:=*]", part)[0]) not in NAMES:
+        raise ConfigError(f"there is no fault {name!r}; {_near(name)}")
     if spelled is None:
         raise ConfigError(f"fault {part!r} is not spelled name[:value][=number][*times]; example: create.lost=1")
     name, value, number, times = spelled.groups()
@@ -115,10 +117,24 @@ def _parse_one(part: str) -> tuple[str, Fault]:
 def checked(name: str, fault: Fault) -> Fault:
     """Return the fault if there is one of that name and its numbers make sense."""
     if name not in NAMES:
-        raise ConfigError(f"there is no fault {name!r}; {remedy(name, sorted(NAMES))}")
+        raise ConfigError(f"there is no fault {name!r}; {_near(name)}")
     if name in _SHARES and not 0 <= fault.number(1) <= 1:
         raise ConfigError(f"fault {name!r} takes a share between 0 and 1, not {fault.value}")
     return fault
+
+
+def _near(name: str) -> str:
+    """Return the nearest names: those that end so, else the one that is spelled alike, else where all are listed."""
+    alike = sorted(known for known in NAMES if known.rpartition(".")[2] == name or known.partition(".")[0] == name)
+    if alike:
+        return f"did you mean {' or '.join(alike[:3])}?"
+    near = nearest(name, sorted(NAMES))
+    return f"did you mean {near}?" if near else "`pairlog simulate --faults help` lists them"
+
+
+def listed() -> str:
+    """Return what can go wrong, as this module's own text says it."""
+    return str(__doc__)
 
 
 def faults_from_json(body: bytes) -> dict[str, Fault]:

@@ -164,12 +164,13 @@ def test_names_that_a_spreadsheet_would_compute_are_neutralised(pairlog: Pairlog
 @pytest.mark.parametrize(
     ("out", "words"),
     [
-        ("pairs.csv/x.json", "cannot be written (File exists); name a file in a folder that you may write to"),
-        ("nowhere://x/y.json", "nothing can be written there; use a path, s3:// or gs://"),
-        ("http://127.0.0.1:9/y.json", "nothing can be written there; use a path, s3:// or gs://"),
+        ("pairs.csv/x", "cannot be written (File exists); name a file in a folder that you may write to"),
+        ("nowhere://x/y", "nothing can be written there; use a path, s3:// or gs://"),
+        ("http://127.0.0.1:9/y", "nothing can be written there; use a path, s3:// or gs://"),
     ],
 )
 def test_a_place_where_nothing_can_be_written_is_refused_with_a_remedy(pairlog: Pairlog, tmp_path, command, out, words):
+    out = f"{out}.{'json' if command == 'rank' else 'html'}"
     called = pairlog(command, "--from", a_file(tmp_path, SMALL), "--out", out)
     assert called.code == 2
     assert f"--out {out}: {words}" in called.err
@@ -410,3 +411,23 @@ def test_rank_explains_the_mark_of_those_who_only_won_or_only_lost(pairlog: Pair
     assert "best *" in called.err
     assert "* only won or only lost" in called.err
     assert "only won or only lost" not in pairlog("rank", "--from", a_file(tmp_path, SMALL)).err
+
+
+@pytest.mark.parametrize("name", ["page.pdf", "page", "page.md"])
+def test_a_report_is_written_as_a_page_only(pairlog: Pairlog, tmp_path, name):
+    called = pairlog("report", "--from", a_file(tmp_path, SMALL), "--out", tmp_path / name)
+    assert called.code == 2
+    assert "the ending says the format; use .html or .htm" in called.err
+    assert not (tmp_path / name).exists()
+
+
+def test_the_rows_that_results_wrote_are_ranked_alike_from_csv_and_parquet(
+    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    assert pairlog("run", experiment_file(more="directions: [forward, reverse]"), "--interval", "0").code == 0
+    found = []
+    for kind in ("csv", "parquet"):
+        assert pairlog("results", "essays", "--out", tmp_path / f"rows.{kind}").code == 0
+        found.append(json.loads(pairlog("rank", "--from", tmp_path / f"rows.{kind}", "--json").out))
+    assert found[0] == found[1]
+    assert found[0]["contestants"] == json.loads(pairlog("rank", "essays", "--json").out)["contestants"]

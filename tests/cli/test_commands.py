@@ -40,6 +40,7 @@ def test_plan_says_what_is_new_what_stays_and_what_would_change(
     assert (planned.code, planned.out) == (0, "")
     said = " ".join(planned.err.split())
     assert "15 of these requests are new" in said
+    assert re.findall(r"new: (\S+)", said) == ["essays--default--openai--gpt-6-luna--medium--forward"]
     assert "1 run stays in the store although no longer named in this file: essays--default" in said
     changed = pairlog("plan", experiment_file(judges=two, samples=7))
     assert changed.code == 2
@@ -135,6 +136,24 @@ def test_an_experiment_that_is_called_by_its_file_is_guessed(
         called = pairlog(command, name)
         assert called.code == 2
         assert "did you mean essays?" in called.err
+
+
+@pytest.mark.parametrize(
+    ("model", "is_told"), [("gpt-6-lunaaa", True), ("gpt-6-luna", False), ("gpt-5-2026-01-01", False)]
+)
+def test_a_model_that_is_spelled_like_a_known_one_is_noted_and_not_refused(
+    pairlog: Callable[..., Called], experiment_file: Callable[..., Path], model: str, is_told: bool
+) -> None:
+    called = pairlog("plan", experiment_file(judges=f"[{{provider: openai, model: {model}}}]"))
+    assert called.code == 0
+    words = "note: gpt-6-lunaaa is not a model of openai that is known here; did you mean gpt-6-luna?"
+    assert (words in called.err) is is_told
+
+
+def test_the_faults_of_the_simulator_can_be_listed(pairlog: Callable[..., Called]) -> None:
+    called = pairlog("simulate", "--faults", "help")
+    assert called.code == 0
+    assert "expire.share" in called.err
 
 
 SELVES = "only `rank --by sample` counts such a pair"
@@ -296,6 +315,10 @@ def test_cancel_keeps_what_was_answered_and_ends_the_rest(
     assert counts["cancelled"] == 6
     assert simulator.ledger.totals.requests == 9
     assert pairlog("cancel", "essays").code == 0
+    for command in ("submit", "run"):
+        again = pairlog(command, file)
+        assert again.code == 0
+        assert "6 requests were cancelled and will not be sent: take a new name in the file to ask again" in again.err
 
 
 def test_strict_turns_failures_into_an_exit_code(

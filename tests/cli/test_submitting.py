@@ -227,3 +227,20 @@ def test_later_turns_count_against_the_most_requests(
     assert (refused.code, "9 requests would be sent" in refused.last_line) == (2, True)
     assert pairlog("submit", file, "--most-requests", "9").code == 0
     assert pairlog("run", file, "--most-requests", "0", "--interval", "0").code == 0
+
+
+def test_what_may_have_been_created_is_told_with_what_settles_it_and_until_when(
+    pairlog: Pairlog, simulate: Simulate, monkeypatch: pytest.MonkeyPatch, experiment_file: Callable[..., Path]
+) -> None:
+    for name, value in environment(simulate(faults=parse_faults("create.dropped=1"))).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PAIRLOG_QUIET_SECONDS", "1")
+    assert pairlog("submit", experiment_file()).code == 1
+    said = pairlog("status").err
+    assert "`pairlog resume` settles it: it is taken over if the provider has it, else sent again" in said
+    assert "which it waits for until about " in said
+    resumed = pairlog("resume", "--interval", "0.1")
+    assert resumed.code == 0
+    lines = [line for line in resumed.err.splitlines() if line.startswith("looks until ")]
+    assert lines
+    assert all(line.endswith(" UTC for what may be at the provider") for line in lines)

@@ -118,6 +118,7 @@ SETTLE = (
     f"`pairlog adopt {RUN} s000-1 REMOTE_ID` if the provider has it",
     f"`pairlog void {RUN} s000-1` if it does not",
 )
+SETTLES = "`pairlog resume` settles it: it is taken over if the provider has it, else sent again"
 MEND = ("mend the account; `pairlog resume` then sends it at once",)
 LONG_AGO = NOW - timedelta(hours=30)
 LATE = "at the provider for 30 hours; it is not sent again while it is open there"
@@ -143,14 +144,21 @@ UNFETCHED = "ended 30 hours ago and not fetched; the provider keeps answers for 
         ({"phase": "running", "submitted_at": LONG_AGO, "note": "once uncertain"}, (LATE, (), True)),
         ({"phase": "ended", "ended_at": LONG_AGO}, (UNFETCHED, (), True)),
         ({"phase": "refused", "note": "too many requests"}, ("too many requests", (), False)),
-        ({"phase": "uncertain", "note": "no answer came"}, ("no answer came", (), False)),
-        ({"phase": "uncertain"}, ("uncertain, and nobody said why", (), False)),
+        ({"phase": "uncertain", "note": "no answer came"}, ("no answer came", (SETTLES,), False)),
+        (
+            {"phase": "uncertain", "uncertain_at": NOW},
+            (
+                "uncertain, and nobody said why",
+                (f"{SETTLES}, which it waits for until about {NOW + timedelta(minutes=10):%H:%M:%S} UTC",),
+                False,
+            ),
+        ),
     ],
 )
 def test_a_batch_is_worth_a_look_for_one_reason(
     known: dict[str, object], expected: tuple[str, tuple[str, ...], bool] | None
 ) -> None:
-    found = attention(RUN, replace(a_batch(), **known), NOW, kept=timedelta(hours=48))
+    found = attention(RUN, replace(a_batch(), **known), NOW, kept=timedelta(hours=48), quiet=timedelta(minutes=10))
     if expected is None:
         assert found is None
     else:

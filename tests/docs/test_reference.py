@@ -138,10 +138,10 @@ def shown(default: object) -> str:
 
 
 def shape(value: object) -> object:
-    """What a document consists of: names, and the shape of the first of many."""
+    """What a document consists of: names, kinds of values, and the shape of the first of many."""
     if isinstance(value, dict):
         return {key: shape(each) for key, each in value.items()}
-    return [shape(each) for each in value[:1]] if isinstance(value, list) else None
+    return [shape(each) for each in value[:1]] if isinstance(value, list) else type(value).__name__
 
 
 def test_the_documents_of_json_have_the_shape_that_the_reference_shows(
@@ -161,7 +161,9 @@ def test_the_documents_of_json_have_the_shape_that_the_reference_shows(
     found = []
     for call in (["plan", file], ["status"], ["rank", "essays"]):
         assert run([*call, "--json"]) == 0
-        found.append(shape({**json.loads(capsys.readouterr().out), "warnings": []}))
+        document = json.loads(capsys.readouterr().out)
+        assert all(isinstance(warning, str) for warning in document.get("warnings", []))
+        found.append(shape({**document, "warnings": []}))
     assert found == [shape({**json.loads(text), "warnings": []}) for text in blocks(COMMANDS, "json")]
 
 

@@ -267,3 +267,16 @@ def test_a_worker_that_is_interrupted_goes_on_from_what_it_stored(
         assert 0 < simulator.ledger.totals.live < 45
         assert not resume(worker, runs, interval=0.01).is_open
     assert simulator.ledger.totals.live == counts(worker)["ok"] == 45
+
+
+def test_answers_are_counted_as_they_are_stored(
+    simulate: Simulate, worker_for: Callable[..., Worker], experiment_file: Callable[..., Path]
+) -> None:
+    worker = worker_for(simulate())
+    runs = submitted(worker, experiment_file(judges=LIVE.format(rate=10)))
+    seen: list[tuple[int, int]] = []
+    end = resume(worker, runs, interval=0, watch=lambda now: seen.append((now.counts.ended, now.answered)))
+    assert (end.counts.ok, end.answered) == (15, 0)
+    under_way = [answered for ended, answered in seen if ended == 0]
+    assert 0 < under_way[0] < 15
+    assert under_way == sorted(under_way)

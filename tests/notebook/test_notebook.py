@@ -260,6 +260,13 @@ def test_unknown_names_are_refused_with_a_remedy(essays: Study, tmp_path: Path) 
             f"{asked_so}: Invalid enum value 'elos' - at `$.options.method`; {options}",
         ),
         (
+            lambda: essays.ranking(per="judges"),  # type: ignore[arg-type] # that is the point
+            (
+                f"{asked_so}: Invalid enum value 'judges' - at `$.per`; its options are "
+                "per=judge, template, group, criterion, panel"
+            ),
+        ),
+        (
             lambda: essays.report(metod="elo"),  # type: ignore[call-arg] # that is the point
             f"{asked_so}: Object contains unknown field `metod` - at `$.options`; {options}",
         ),

@@ -3,11 +3,11 @@
 import pytest
 
 from pipeline.errors import ConfigError
-from pipeline.ranking import Ranking, comparisons_from_csv, rank
+from pipeline.ranking import Ranking, comparisons_from, rank
 
 
 def outcomes(text: str) -> list[tuple[str, str | None]]:
-    table = comparisons_from_csv(text.encode(), name="pairs.csv")
+    table = comparisons_from(text.encode(), name="pairs.csv")
     return list(zip(table["status"].to_pylist(), table["outcome"].to_pylist(), strict=True))
 
 
@@ -33,14 +33,14 @@ def test_ties_and_missing_answers_are_told_apart(winner, status, outcome):
 
 
 def test_an_id_is_kept_byte_for_byte_even_if_it_looks_like_a_number_or_like_nothing():
-    table = comparisons_from_csv(b'ID1,ID2,better_id\n001,nan,nan\n"x\ny",1e3,1e3\n', name="pairs.csv")
+    table = comparisons_from(b'ID1,ID2,better_id\n001,nan,nan\n"x\ny",1e3,1e3\n', name="pairs.csv")
     assert table["first_id"].to_pylist() == ["001", "x\ny"]
     assert table["second_id"].to_pylist() == ["nan", "1e3"]
     assert table["outcome"].to_pylist() == ["second", "second"]
 
 
 def test_known_further_columns_are_carried_along():
-    table = comparisons_from_csv(b"ID1,ID2,better_id,model,note\na,b,a,m,x\n", name="pairs.csv")
+    table = comparisons_from(b"ID1,ID2,better_id,model,note\na,b,a,m,x\n", name="pairs.csv")
     assert table["model"].to_pylist() == ["m"]
     assert "note" not in table.column_names
 
@@ -50,19 +50,21 @@ def test_known_further_columns_are_carried_along():
     [
         (b"", "pairs.csv is empty"),
         (b"a,b\n1,2\n", "pairs.csv needs the columns first_id, second_id, winner_id .* it has a, b"),
-        (b"ID1,ID2,better_id\na,b,c\n", "pairs.csv, row 1: better_id must be a, b, tie or empty: c"),
-        (b"ID1,ID2,better_id\na,b,a\n,b,b\n", "pairs.csv, row 2: ID1 is empty"),
+        (b"PK\x03\x04\0\0", "pairs.csv is not a text file; save it as CSV"),
+        (b"PAR1 and no more", "pairs.csv is not a whole Parquet file"),
+        (b"ID1,ID2,better_id\na,b,c\n", "pairs.csv, row 2: better_id must be a, b, tie or empty: c"),
+        (b"ID1,ID2,better_id\na,b,a\n,b,b\n", "pairs.csv, row 3: ID1 is empty"),
         (b"ID1,ID2,better_id\na,b\n", "pairs.csv cannot be read as CSV"),
         (b"ID1,ID2,better_id\n\xff,b,b\n", "pairs.csv cannot be read as CSV"),
     ],
 )
 def test_a_file_that_says_nothing_is_refused_with_its_name_and_row(data, words):
     with pytest.raises(ConfigError, match=words):
-        comparisons_from_csv(data, name="pairs.csv")
+        comparisons_from(data, name="pairs.csv")
 
 
 def test_an_imported_file_can_be_ranked():
     data = b"ID1,ID2,better_id\na,b,a\nb,c,b\nc,a,a\nc,b,c\nb,a,b\n"
-    result = rank(comparisons_from_csv(data, name="pairs.csv"))
+    result = rank(comparisons_from(data, name="pairs.csv"))
     assert isinstance(result, Ranking)
     assert [one.contestant for one in result.standings] == ["a", "b", "c"]

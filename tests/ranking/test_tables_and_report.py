@@ -278,3 +278,11 @@ def test_pages_of_every_size_and_method_are_well_formed(method, contestants):
     ring = [(names[at], names[(at + 1) % contestants], won) for at in range(contestants) for won in ("first", "second")]
     page = a_page(a_table(ring), RankingOptions(method=method, rounds=10))
     assert Reader(page).open == []
+
+
+def test_the_picture_has_an_axis_with_round_numbers_and_zero():
+    drawn = ranking_svg(ranked(a_study(4)))
+    ticks = [float(tick) for tick in re.findall(r'text-anchor="middle">([^<]+)<', drawn)]
+    assert 0 in ticks
+    assert ticks == sorted(set(ticks))
+    assert len(ticks) >= 3

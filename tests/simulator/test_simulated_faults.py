@@ -26,8 +26,9 @@ def test_faults_are_read_from_a_command_line(text: str, faults: dict[str, Fault]
     ("text", "said"),
     [
         ("create.lots=1", r"did you mean create\.lost\?"),
-        ("zzz.999=1", "choose one of answer.both, answer.empty"),
-        ("nonsense", "is not spelled"),
+        ("zzz.999=1", "there is no fault 'zzz.999'; `pairlog simulate --faults help` lists them"),
+        ("nonsense", "there is no fault 'nonsense'"),
+        ("lost=1", r"there is no fault 'lost'; did you mean cancel\.lost or create\.lost or delete\.lost\?"),
         ("expire.share=2", "share between 0 and 1"),
         ("create.lost=1.5", "number that cannot be read"),
         ("create.lost=-1", "is not spelled"),

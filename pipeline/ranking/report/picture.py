@@ -5,6 +5,7 @@ from pipeline.ranking.report.plots import scale_for
 from pipeline.ranking.values import Ranking
 
 _ROW, _LEFT, _WIDTH, _TOP = 22, 210, 640, 34
+_AXIS = 28
 _MOST = 40
 _LONGEST_NAME = 28
 _INK, _BLUE, _GREY = "#1f2933", "#0072b2", "#9aa5b1"
@@ -14,7 +15,8 @@ def ranking_svg(ranking: Ranking) -> str:
     """Return an SVG of the contestants with scores and intervals, best first; of many, only the best are drawn."""
     shown = ranking.standings[:_MOST]
     scale = scale_for([bound for each in shown for bound in (each.low, each.high)])
-    height = _TOP + _ROW * len(shown) + 12
+    bottom = _TOP + _ROW * len(shown)
+    height = bottom + _AXIS
 
     def across(value: float) -> float:
         return _LEFT + (_WIDTH - _LEFT - 16) * scale.at(value) / 100
@@ -25,6 +27,12 @@ def ranking_svg(ranking: Ranking) -> str:
     if not all(each.bounded for each in shown):
         title += "; grey: the data put no limit on the gap"
     drawn = [element("rect", width=str(_WIDTH), height=str(height), fill="#ffffff"), _text(title, _LEFT, 20, _INK)]
+    for tick in scale.ticks:
+        is_zero = tick == 0
+        drawn += [
+            _upright(across(tick), bottom, _INK if is_zero else "#e4e7eb", "1.5" if is_zero else "1"),
+            _text(f"{tick:g}", across(tick), bottom + 18, _INK, anchor="middle"),
+        ]
     for place, each in enumerate(shown):
         middle = _TOP + _ROW * place + _ROW / 2
         low, high = across(each.low), across(each.high)
@@ -44,8 +52,14 @@ def _cut(name: str) -> str:
     return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
 
 
-def _text(text: str, x: float, y: float, fill: str) -> Html:
-    return element("text", text, x=f"{x:.0f}", y=f"{y:.0f}", fill=fill)
+def _text(text: str, x: float, y: float, fill: str, *, anchor: str = "start") -> Html:
+    return element("text", text, x=f"{x:.0f}", y=f"{y:.0f}", fill=fill, text_anchor=anchor)
+
+
+def _upright(x: float, end: float, stroke: str, width: str) -> Html:
+    return element(
+        "line", x1=f"{x:.1f}", x2=f"{x:.1f}", y1=f"{_TOP:.1f}", y2=f"{end:.1f}", stroke=stroke, stroke_width=width
+    )
 
 
 def _line(start: float, end: float, y: float, stroke: str, width: str) -> Html:

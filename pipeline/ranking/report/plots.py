@@ -1,5 +1,6 @@
 """Pictures drawn with plain boxes and a little SVG, so that they scale from a phone to a sheet of paper."""
 
+import math
 from collections.abc import Sequence
 
 import msgspec
@@ -16,6 +17,9 @@ BLACK: Colour = (0, 0, 0)
 WHITE: Colour = (255, 255, 255)
 
 
+_TICKS = 6
+
+
 class Scale(msgspec.Struct, frozen=True, kw_only=True):
     """A stretch of numbers laid over the width of a column."""
 
@@ -26,6 +30,15 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
         """Return where the value lies, in percent of the width, held inside it."""
         share = (value - self.low) / (self.high - self.low)
         return 100 * min(max(share, 0.0), 1.0)
+
+    @property
+    def ticks(self) -> list[float]:
+        """Round numbers inside the stretch, some five of them; zero is one if it lies there."""
+        rough = (self.high - self.low) / _TICKS
+        size = 10.0 ** math.floor(math.log10(rough))
+        step = next(each * size for each in (1, 2, 5, 10) if each * size >= rough)
+        numbers = range(math.ceil(self.low / step), math.floor(self.high / step) + 1)
+        return [round(number * step, 12) for number in numbers]
 
 
 def scale_for(values: Sequence[float], *, include: Sequence[float] = ()) -> Scale:
