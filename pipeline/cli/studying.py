@@ -30,11 +30,12 @@ from pipeline.operations.failures import apart
 from pipeline.operations.reporting import status
 from pipeline.operations.resuming import Standing, standing, submit_all
 from pipeline.operations.resuming import resume as resume_runs
+from pipeline.operations.run import Run
 from pipeline.operations.settling import adopt_by_hand, void_by_hand
 from pipeline.operations.starting import check_start, open_study
 from pipeline.operations.studies import Plan
 from pipeline.operations.whereabouts import is_named, new_store
-from pipeline.operations.worker import Run, Worker
+from pipeline.operations.worker import Worker
 from pipeline.pairing import Cohesion
 from pipeline.state import NOT_SENT, UNSETTLED, BatchState
 from pipeline.wording import and_more, counted
