@@ -3,7 +3,7 @@
 It holds caches, never state: whatever matters is in the store, and another worker can go on at any moment.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Self
 
 import httpx
@@ -11,8 +11,9 @@ import msgspec
 
 from pipeline import providers
 from pipeline.clock import Clock
-from pipeline.domain import Experiment, RunConfig
+from pipeline.domain import Experiment
 from pipeline.errors import ConfigError, CorruptObjectError
+from pipeline.experiment.versions import Offer, standing
 from pipeline.ids import Digest, ExperimentName, RunId
 from pipeline.operations.material import load_material
 from pipeline.operations.process import is_gone, process_name
@@ -25,18 +26,6 @@ from pipeline.storage.log import current_state
 from pipeline.tasks.rendering import Material
 
 _experiments = msgspec.json.Decoder(Experiment)
-
-
-class _Offer(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What one frozen version says of a run."""
-
-    config: RunConfig
-    experiment: Experiment
-    digest: Digest
-
-    def differs(self, other: "_Offer") -> bool:
-        """Say whether another version would make another run of it."""
-        return self.config != other.config
 
 
 class Worker:
@@ -110,43 +99,16 @@ class Worker:
         versions = self.experiments(name)
         if not versions:
             raise ConfigError(f"there is no experiment {name!r} in {self.store.url}; `pairlog status` lists them")
-        versions.sort(key=lambda version: len(version[1].runs))
-        offered: dict[RunId, list[_Offer]] = {}
-        for digest, experiment in versions:
-            for config in experiment.runs:
-                offer = _Offer(config=config, experiment=experiment, digest=digest)
-                offered.setdefault(config.run_id, []).append(offer)
-        return [self._run(offer) for offer in self._standing(offered)]
+        return [self._run(offer) for offer in standing(versions, self._planned_by)]
 
-    def _standing(self, offered: dict[RunId, list["_Offer"]]) -> Iterator["_Offer"]:
-        """Yield for each run the version that it was planned by, or the first.
-
-        Two files that were frozen under one name at the same time may disagree. One that does not agree with a run as
-        it was planned was refused: it says nothing of runs that are not planned. Only then logs are read.
-        """
-        disputed = {run_id: offers for run_id, offers in offered.items() if any(map(offers[0].differs, offers[1:]))}
-        plans = {run_id: self._run_digest(run_id) for run_id in disputed}
-        lost = {
-            offer.digest
-            for run_id, offers in disputed.items()
-            for offer in offers
-            if plans[run_id] not in {None, offer.config.digest()}
-        }
-        for run_id, offers in offered.items():
-            left = [offer for offer in offers if offer.digest not in lost]
-            if run_id in disputed or not left:
-                planned = plans[run_id] if run_id in disputed else self._run_digest(run_id)
-                left = [offer for offer in offers if offer.config.digest() == planned] or left
-            yield from left[:1]
-
-    def _run_digest(self, run_id: RunId) -> Digest | None:
+    def _planned_by(self, run_id: RunId) -> Digest | None:
         """Return the configuration that the run was planned by, or None if it is not planned."""
         known = self._runs.get(run_id)
         plan = known.state.plan if known is not None else None
         plan = plan or current_state(self.store, run_id).plan
         return plan.run_digest if plan else None
 
-    def _run(self, offer: "_Offer") -> Run:
+    def _run(self, offer: Offer) -> Run:
         run_id = offer.config.run_id
         known = self._runs.get(run_id)
         if known is None or known.config != offer.config:
