@@ -39,6 +39,20 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     warning: bool = False
 
 
+class _Sightings:
+    """When this process first saw each batch as it is, by its own clock.
+
+    A memory, not state: it spares a wait where no clock but the author's tells, and whoever forgets it waits once more.
+    """
+
+    def __init__(self) -> None:
+        self._first: dict[tuple[BatchId, Phase, datetime | None], float] = {}
+
+    def watched(self, batch: BatchState, said_at: datetime | None, now: Moment) -> float:
+        """Return for how many seconds the batch has been seen as it is, which somebody said then."""
+        return now.uptime - self._first.setdefault((batch.batch_id, batch.phase, said_at), now.uptime)
+
+
 class Run:
     """One run in the hands of a worker.
 
@@ -54,7 +68,7 @@ class Run:
         self.run_id = config.run_id
         self.troubles: dict[BatchId, str] = {}
         self.stopped: set[str] = set()
-        self._seen: dict[tuple[BatchId, Phase, datetime | None], float] = {}
+        self._sightings = _Sightings()
         self.failure: str | None = None
         self._log = RunLog(worker.store, config.run_id, clock=worker.clock, writer=worker.name)
 
@@ -111,8 +125,8 @@ class Run:
     def has_lasted(self, batch: BatchState, said_at: datetime | None, seconds: float) -> bool:
         """Say whether the batch has been as it is, which somebody said then, for so long: as seen from here."""
         now = Moment.of(self.worker.clock)
-        seen = self._seen.setdefault((batch.batch_id, batch.phase, said_at), now.uptime)
-        return now.uptime - seen >= seconds or planning.has_lasted(batch, said_at, seconds, now)
+        watched = self._sightings.watched(batch, said_at, now)
+        return watched >= seconds or planning.is_said_to_last(batch, said_at, seconds, now)
 
     def notify(self, batch: BatchState | None, text: str, *, warning: bool = False) -> None:
         """Tell a person at the screen."""
