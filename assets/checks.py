@@ -15,8 +15,9 @@ from pipeline.ids import ExperimentName, SegmentId
 from pipeline.operations import answers, slicing
 from pipeline.operations.catalogue import Catalogue, read_catalogue
 from pipeline.operations.reporting import Waiting, waiting_for_a_person
+from pipeline.operations.run import Run
 from pipeline.operations.summaries import is_pairwise
-from pipeline.operations.worker import Run, Worker
+from pipeline.operations.worker import Worker
 from pipeline.ranking import RankingOptions, Unrankable
 from pipeline.ranking.findings import JudgeFindings
 from pipeline.slices import Slice

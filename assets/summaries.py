@@ -10,8 +10,8 @@ from assets import metadata
 from assets.metadata import Metadata
 from pipeline import planning
 from pipeline.domain import Counts
+from pipeline.operations.run import Run
 from pipeline.operations.slicing import Chosen, rows_of
-from pipeline.operations.worker import Run
 from pipeline.slices import Slice, is_handed_over
 from pipeline.tasks import task_named
 

@@ -294,8 +294,8 @@ def too_many(segments: tuple[Segment, ...]) -> bool:
     return len(segments) > _MOST_SEGMENTS
 
 
-def has_lasted(batch: BatchState, said_at: datetime | None, seconds: float, now: Moment) -> bool:
-    """Say whether the batch has been as it is for so long, by the clock of the machine that asks.
+def is_said_to_last(batch: BatchState, said_at: datetime | None, seconds: float, now: Moment) -> bool:
+    """Say whether, by what the log says, the batch has been as it is for so long on the clock of who asks.
 
     Where only another machine said since when, more must have passed than the clocks of two machines may be apart.
     """

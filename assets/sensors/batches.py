@@ -15,8 +15,8 @@ from assets.partitions import blocks, covered, segments
 from assets.resources import Workers
 from assets.summaries import about_sent, is_sent
 from pipeline.ids import digest_of
+from pipeline.operations.run import Run
 from pipeline.operations.watching import Round, Watch, oldest
-from pipeline.operations.worker import Run
 from pipeline.slices import Slice, is_to_collect, may_go_on, slices_of
 from pipeline.state import AT_PROVIDER
 from pipeline.wording import counted

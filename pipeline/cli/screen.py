@@ -17,7 +17,7 @@ from pipeline.domain import STATUSES
 from pipeline.ids import RunId
 from pipeline.operations.reporting import ExperimentStatus, RunStatus
 from pipeline.operations.resuming import Standing
-from pipeline.operations.worker import Notice
+from pipeline.operations.run import Notice
 from pipeline.wording import counted
 
 people = Console(stderr=True, highlight=False, soft_wrap=True)

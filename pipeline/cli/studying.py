@@ -23,7 +23,6 @@ from pipeline.cli.app import (
     worker_on,
 )
 from pipeline.cli.screen import complain, print_json, progress_of, say, show_runs, show_status
-from pipeline.cli.whereabouts import is_named, settle_on_this_folder
 from pipeline.errors import ConfigError
 from pipeline.ids import BatchId, RunId
 from pipeline.operations import studies
@@ -32,10 +31,12 @@ from pipeline.operations.failures import apart
 from pipeline.operations.reporting import status
 from pipeline.operations.resuming import Standing, standing, submit_all
 from pipeline.operations.resuming import resume as resume_runs
+from pipeline.operations.run import Run
 from pipeline.operations.settling import adopt_by_hand, void_by_hand
 from pipeline.operations.starting import check_start, open_study
 from pipeline.operations.studies import Plan
-from pipeline.operations.worker import Run, Worker
+from pipeline.operations.whereabouts import is_named, new_store
+from pipeline.operations.worker import Worker
 from pipeline.pairing import Cohesion
 from pipeline.state import NOT_SENT, UNSETTLED, BatchState
 from pipeline.wording import and_more, counted, nearest
@@ -49,8 +50,8 @@ def plan(file: FileArgument, as_json: JsonOption = False, store: StoreOption = N
     worker = worker_on(store)
     planned = studies.plan(file, worker=worker)
     studies.check_growth(worker, planned)
-    if not is_named(store):
-        settle_on_this_folder(file, planned.experiment.name, would=True)
+    if not is_named(store) and (made := new_store(file, planned.experiment.name)):
+        say(f"`pairlog submit` would make a new store in {made}")
     if as_json:
         print_json(_summary(planned))
         return
@@ -263,8 +264,8 @@ def submitted(worker: Worker, file: str, *, most_requests: int | None = None, he
     _tell_left_out(planned)
     _tell_outlook(planned)
     check_start(worker, planned, most_requests=most_requests)
-    if here:
-        settle_on_this_folder(file, planned.experiment.name)
+    if here and (made := new_store(file, planned.experiment.name)):
+        say(f"this makes a new store in {made}")
     runs = _opened(worker, planned)
     _tell_kept(planned, runs)
     submit_all(runs)

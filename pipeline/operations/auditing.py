@@ -12,7 +12,8 @@ from pipeline.events import Commit, Part
 from pipeline.folding import fold
 from pipeline.ids import Digest, ExperimentName, digest
 from pipeline.operations.material import load_material
-from pipeline.operations.worker import Run, Worker
+from pipeline.operations.run import Run
+from pipeline.operations.worker import Worker
 from pipeline.state import BatchState, RunState
 from pipeline.storage import checkpoints, keys
 from pipeline.storage.log import read_commits, state_as_of

@@ -9,9 +9,10 @@ from pipeline.ids import BatchId
 from pipeline.operations.continuing import continue_due
 from pipeline.operations.failures import apart
 from pipeline.operations.publishing import publish_due
+from pipeline.operations.run import Run
 from pipeline.operations.settling import is_our_account
 from pipeline.operations.studies import reopen
-from pipeline.operations.worker import Run, Worker
+from pipeline.operations.worker import Worker
 from pipeline.state import AT_PROVIDER, RunState
 
 _BATCHES_A_COMMIT = 1_000

@@ -16,7 +16,8 @@ from pipeline.errors import ConfigError
 from pipeline.ids import ExperimentName
 from pipeline.operations.material import load_samples
 from pipeline.operations.results import table_of
-from pipeline.operations.worker import Run, Worker
+from pipeline.operations.run import Run
+from pipeline.operations.worker import Worker
 from pipeline.samples import Samples
 from pipeline.state import counts_of
 from pipeline.tasks import Task, Writes, task_named, tasks

@@ -4,7 +4,7 @@ from pipeline import planning
 from pipeline.errors import ConfigError, ProviderError
 from pipeline.events import RemoteCleaned
 from pipeline.operations.recording import facts
-from pipeline.operations.worker import Run
+from pipeline.operations.run import Run
 from pipeline.state import BatchState
 
 

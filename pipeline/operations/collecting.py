@@ -14,8 +14,8 @@ from pipeline.events import AnyEvent, Ended, LineFault, OutputsStored, Part, Sta
 from pipeline.ids import BatchId
 from pipeline.operations.late import late_parts
 from pipeline.operations.recording import facts
+from pipeline.operations.run import Run
 from pipeline.operations.settling import hold
-from pipeline.operations.worker import Run
 from pipeline.providers import Provider, RemoteBatch
 from pipeline.state import BatchState
 from pipeline.storage import keys

@@ -11,7 +11,8 @@ import numpy as np
 from pipeline import planning
 from pipeline.errors import ConflictError
 from pipeline.events import AnyEvent, CancelAsked, TurnPlanned
-from pipeline.operations.worker import Run, limits_within
+from pipeline.operations.requests import limits_within
+from pipeline.operations.run import Run
 from pipeline.state import RunState
 
 _SLICES_A_COMMIT = 100

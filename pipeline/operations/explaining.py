@@ -6,8 +6,9 @@ import numpy as np
 
 from pipeline.errors import ConfigError
 from pipeline.ids import hinted_position
+from pipeline.operations.run import Run
 from pipeline.operations.subjects import subjects_of
-from pipeline.operations.worker import Run, Worker, spoken
+from pipeline.operations.worker import Worker
 from pipeline.state import BatchState
 from pipeline.storage.streams import decompressed, lines
 from pipeline.storage.tables import stream
@@ -52,7 +53,7 @@ def _explained(run: Run, request_id: str, position: int) -> Explanation:
         "status": row.get("status") or "open",
         **{name: row.get(name) for name in answered},
         "reason": row.get("reason"),
-        "messages": spoken(run, position),
+        "messages": run.spoken(position),
         "thoughts": row.get("thoughts"),
         "content": row.get("content"),
         "requests_object": batch.input.key if batch and batch.input else None,

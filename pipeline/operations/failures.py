@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 
 from pipeline.errors import ConfigError, PipelineError
-from pipeline.operations.worker import Run
+from pipeline.operations.run import Run
 
 
 @contextlib.contextmanager

@@ -12,8 +12,8 @@ from datetime import timedelta
 from pipeline import planning
 from pipeline.errors import AccountError, ProviderError, RejectedError
 from pipeline.events import Adopted, late_name
+from pipeline.operations.run import Run
 from pipeline.operations.settling import known_remote_ids, may_be_ours
-from pipeline.operations.worker import Run
 from pipeline.providers import ProbableProvider, RemoteBatch
 from pipeline.state import BatchState
 

@@ -14,8 +14,8 @@ import msgspec
 from pipeline import planning
 from pipeline.errors import AccountError, ConflictError, StoreError
 from pipeline.events import AttemptOpened, Ended, OutputsStored, Part, Submitted
+from pipeline.operations.run import Run
 from pipeline.operations.submitting import prepare
-from pipeline.operations.worker import Run
 from pipeline.providers import LiveAnswer, LiveClient, live_client, live_module
 from pipeline.state import AT_PROVIDER, BatchState
 from pipeline.storage import keys

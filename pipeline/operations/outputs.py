@@ -21,8 +21,9 @@ from pipeline.endings import (
     speaks,
 )
 from pipeline.operations.raw_outputs import RawOutputs
+from pipeline.operations.requests import Positions
 from pipeline.operations.rows import NOTHING, Asked, RowBuilder, Rows
-from pipeline.operations.worker import Positions, Run
+from pipeline.operations.run import Run
 from pipeline.state import BatchState
 from pipeline.storage.tables import parquet_bytes
 from pipeline.tasks import task_named

@@ -15,8 +15,8 @@ from pipeline.ids import Digest, digest
 from pipeline.operations.late import may_turn_up
 from pipeline.operations.outputs import Reading
 from pipeline.operations.recording import Gathered
+from pipeline.operations.run import Run
 from pipeline.operations.settling import hold
-from pipeline.operations.worker import Run
 from pipeline.state import BatchState, Phase
 from pipeline.storage import keys
 from pipeline.storage.objects import measured

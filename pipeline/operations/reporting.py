@@ -10,7 +10,8 @@ from pipeline.domain import Counts
 from pipeline.errors import ConfigError
 from pipeline.events import Commit
 from pipeline.ids import BatchId, ExperimentName, RunId
-from pipeline.operations.worker import Run, Worker
+from pipeline.operations.run import Run
+from pipeline.operations.worker import Worker
 from pipeline.planning import Attention
 from pipeline.state import BatchState, RunState, counts_of
 from pipeline.storage.log import read_commits, state_as_of

@@ -18,10 +18,11 @@ from pipeline.operations.continuing import continue_due, is_to_continue
 from pipeline.operations.failures import apart
 from pipeline.operations.living import call_due
 from pipeline.operations.publishing import publish_due
+from pipeline.operations.run import Run
 from pipeline.operations.settling import settle_due
 from pipeline.operations.studies import reopen
 from pipeline.operations.submitting import complete_plan, submit_due
-from pipeline.operations.worker import Run, Worker
+from pipeline.operations.worker import Worker
 from pipeline.wording import and_more, counted
 
 _LOOKS_A_LEASE = 6

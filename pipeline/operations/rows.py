@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from pipeline.domain import Output
 from pipeline.endings import Ending
+from pipeline.operations.requests import Positions
+from pipeline.operations.run import Run
 from pipeline.operations.subjects import subjects_of
-from pipeline.operations.worker import Positions, Run
 from pipeline.state import BatchState
 from pipeline.tasks import task_named
 from pipeline.tasks.columns import Column

@@ -29,8 +29,8 @@ from pipeline.errors import (
 from pipeline.events import AttemptOpened, FileUploaded, Refused, Submitted, Uncertain
 from pipeline.ids import BatchId
 from pipeline.operations.recording import facts
+from pipeline.operations.run import Run
 from pipeline.operations.settling import unsettled_elsewhere
-from pipeline.operations.worker import Run
 from pipeline.providers import ProbableProvider, Submission
 from pipeline.state import BatchState
 from pipeline.storage.streams import Measured, decompressed

@@ -16,10 +16,11 @@ from pipeline.operations.collecting import collect_due, poll_due
 from pipeline.operations.continuing import continue_due
 from pipeline.operations.living import call_due
 from pipeline.operations.publishing import publish_due
+from pipeline.operations.run import Run
 from pipeline.operations.settling import settle_due
 from pipeline.operations.studies import check_keys
 from pipeline.operations.submitting import ask_for, submit_due
-from pipeline.operations.worker import Run, Worker
+from pipeline.operations.worker import Worker
 from pipeline.slices import Slice, is_handed_over, slices_of
 from pipeline.storage.tables import opened, stream
 from pipeline.tasks import task_named

@@ -30,8 +30,10 @@ from pipeline.ids import Digest, RunId, digest
 from pipeline.operations.chaining import written_elsewhere
 from pipeline.operations.failures import apart
 from pipeline.operations.material import load_samples, pairs_digest, store_pairs, store_samples
+from pipeline.operations.requests import limits_of, limits_within, renderer
+from pipeline.operations.run import Run
 from pipeline.operations.submitting import open_run
-from pipeline.operations.worker import Run, Worker, limits_of, limits_within, renderer
+from pipeline.operations.worker import Worker
 from pipeline.pairing import Cohesion, Pairs
 from pipeline.samples import Samples, differences
 from pipeline.storage import keys

@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.domain import Outcome
-from pipeline.operations.worker import Positions, Run
+from pipeline.operations.requests import Positions
+from pipeline.operations.run import Run
 from pipeline.tasks import task_named
 from pipeline.tasks.columns import Column, strings
 from pipeline.tasks.rendering import Renderer

@@ -11,8 +11,8 @@ from pipeline.errors import ConflictError, CorruptObjectError
 from pipeline.events import InputStored, RunPlanned
 from pipeline.ids import Digest
 from pipeline.operations.recording import LARGE, MOST, facts
+from pipeline.operations.run import Run
 from pipeline.operations.sending import send
-from pipeline.operations.worker import Run
 from pipeline.providers import ProbableProvider
 from pipeline.state import BatchState
 from pipeline.storage import keys

@@ -19,10 +19,11 @@ from pipeline.ids import BatchId, Digest, ExperimentName, RunId
 from pipeline.operations.answers import rows_digest
 from pipeline.operations.collecting import poll_due
 from pipeline.operations.continuing import continue_due, is_to_continue
+from pipeline.operations.run import Run
 from pipeline.operations.settling import settle_due
 from pipeline.operations.studies import check_keys, complete_opening
 from pipeline.operations.submitting import complete_plan
-from pipeline.operations.worker import Run, Worker
+from pipeline.operations.worker import Worker
 from pipeline.slices import have_ended, slices_of
 from pipeline.state import AT_PROVIDER, BatchState
 

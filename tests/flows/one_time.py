@@ -7,7 +7,8 @@ import httpx
 
 from pipeline.clock import FixedClock
 from pipeline.operations.auditing import audit_ledger
-from pipeline.operations.worker import Notice, Run, Worker
+from pipeline.operations.run import Run
+from pipeline.operations.worker import Notice, Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, SimulatorSettings, environment, parse_faults
 from pipeline.storage.local import LocalStore

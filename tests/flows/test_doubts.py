@@ -13,8 +13,8 @@ from pipeline.errors import ConfigError
 from pipeline.events import Submitted
 from pipeline.operations.cancelling import cancel
 from pipeline.operations.resuming import resume
+from pipeline.operations.run import Run
 from pipeline.operations.settling import adopt_by_hand, void_by_hand
-from pipeline.operations.worker import Run
 from pipeline.state import BatchState
 from pipeline.storage.local import LocalStore
 from tests.flows.one_time import World

@@ -11,8 +11,8 @@ import pytest
 from pipeline.operations.cancelling import cancel
 from pipeline.operations.collecting import poll_due
 from pipeline.operations.resuming import resume
+from pipeline.operations.run import Run
 from pipeline.operations.settling import adopt_by_hand
-from pipeline.operations.worker import Run
 from pipeline.state import BatchState
 from pipeline.storage import keys
 from tests.flows.one_time import World

@@ -19,7 +19,8 @@ import pytest
 from pipeline.clock import SystemClock
 from pipeline.errors import StoreError
 from pipeline.operations.resuming import resume
-from pipeline.operations.worker import Notice, Worker
+from pipeline.operations.run import Notice
+from pipeline.operations.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, parse_faults
 from pipeline.storage.local import LocalStore

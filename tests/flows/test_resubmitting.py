@@ -6,7 +6,8 @@ from pathlib import Path
 from pipeline.domain import Checks, Rate
 from pipeline.ids import ExperimentName
 from pipeline.operations.resuming import resume
-from pipeline.operations.worker import Run, Worker
+from pipeline.operations.run import Run
+from pipeline.operations.worker import Worker
 from pipeline.simulator import Simulator
 from tests.flows.studies import counts, problems, submitted
 

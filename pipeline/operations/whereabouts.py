@@ -1,10 +1,9 @@
-"""Which store a study goes to where none was named: said before the first use, and refused if another one knows it."""
+"""Which store a study goes to where none was named: that of the working directory, unless another one knows it."""
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipeline.cli.screen import say
 from pipeline.errors import ConfigError
 from pipeline.ids import ExperimentName
 from pipeline.settings import DEFAULT_STORE, from_environment
@@ -16,26 +15,21 @@ def is_named(store: str | None) -> bool:
     return bool(store) or from_environment().is_set("PAIRLOG_STORE") is not None
 
 
-def settle_on_this_folder(file: str, name: ExperimentName, *, would: bool = False) -> None:
-    """Say if the working directory gets a new store; refuse if another one near by knows the experiment.
+def new_store(file: str, name: ExperimentName) -> Path | None:
+    """Return the store that the working directory would get for the study, or None if it has one.
 
-    Args:
-        file: where the experiment file is; a store may stand beside it.
-        name: the experiment's name.
-        would: nothing is going to be written now.
-
+    Raises ConfigError if another store near by knows the experiment: beside its file, or above the working directory.
     """
     here = Path.cwd() / DEFAULT_STORE
     if _knows(here, name):
-        return
+        return None
     other = next((place for place in _nearby(file) if not _is_same(place, here) and _knows(place, name)), None)
     if other is not None:
         raise ConfigError(
             f"{file}: experiment {name!r} is in {other} already, and would be paid for again in {here}; "
             f"give --store {other} to go on with it, or --store {DEFAULT_STORE} to begin anew here"
         )
-    if not here.is_dir():
-        say(f"`pairlog submit` would make a new store in {here}" if would else f"this makes a new store in {here}")
+    return None if here.is_dir() else here
 
 
 def _nearby(file: str) -> Iterator[Path]:
