@@ -185,6 +185,9 @@ def _folder(place: _Place, most_bytes: int) -> pa.Table:
         raise ConfigError(f"{place.shown} holds .txt and .parquet files; keep one kind in the folder")
     if not texts and not parts:
         raise ConfigError(f"{place.shown} holds no .txt and no .parquet file; known are {_KNOWN}")
+    for name in texts + parts:
+        if (legible := name.encode(errors="replace").decode()) != name:
+            raise ConfigError(f"{place.shown} holds a file whose name is not UTF-8, {legible!r}; rename it")
     stored = sum(files[name].get("size") or 0 for name in texts + parts)
     budget = Budget(place.shown, stored=stored, most=most_bytes)
     return _texts(place, texts, budget) if texts else _parts(place, parts, budget)
