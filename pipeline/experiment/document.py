@@ -133,8 +133,9 @@ class _Reader:
         return found
 
     def _scalar(self, event: yaml.ScalarEvent, path: str) -> Node:
-        written: str = event.value
-        if any("\ud800" <= character <= "\udfff" for character in written):
+        try:  # JSON writes a character of the higher planes as two halves
+            written: str = event.value.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
             self._refuse(event, path, "half of a surrogate pair is not a character")
         value: Scalar = self._resolve(event, path) if event.implicit[0] else written
         return Node(value=value, line=_line(event), written=written)

@@ -21,6 +21,7 @@ _LARGEST = 2**53  # whole numbers that every JSON reader keeps
 _MOST_RUNS = 10_000
 _A_JUDGE = "{provider: openai, model: gpt-6-luna}"
 _WORD = r"^[^\x00-\x20\x7f-\xa0](?:[^\x00-\x1f\x7f-\x9f]*[^\x00-\x20\x7f-\xa0])?\Z"
+_WORD_TOLD = "of at most 200 characters without control characters or spaces at the ends"
 
 _Name = Annotated[
     ExperimentName,
@@ -32,13 +33,13 @@ _Name = Annotated[
 _Text = Annotated[str, Meta(pattern=r"\S", description="text that is not empty")]
 _Word = Annotated[
     str,
-    Meta(pattern=_WORD, max_length=200, description="text without control characters or spaces at the ends"),
+    Meta(pattern=_WORD, max_length=200, description=f"text {_WORD_TOLD}"),
 ]
 _Count = Annotated[int, Meta(ge=1, le=_LARGEST, description="a whole number, 1 or more")]
 _Share = Annotated[float, Meta(gt=0, le=1, description="a number above 0 and at most 1")]
 _Words = Annotated[
     _Word | Annotated[tuple[_Word, ...], Meta(min_length=1)],
-    Meta(description="text, or a list of texts, without control characters or spaces at the ends"),
+    Meta(description=f"text, or a list of texts, {_WORD_TOLD}"),
 ]
 
 

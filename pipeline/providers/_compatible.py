@@ -11,13 +11,14 @@ from typing import Generic, TypeVar
 import msgspec
 
 from pipeline.domain import Output
-from pipeline.errors import OutcomeUnknownError, UnavailableError
+from pipeline.errors import UnavailableError
 from pipeline.events import End, Fault, LineFault
 from pipeline.providers import RemoteBatch, Submission
 from pipeline.providers._asking import CHAT, endpoint_path
 from pipeline.providers._failures import fault_in, keeping_answers, own_fault
 from pipeline.providers._faults import blames_provider
-from pipeline.providers._http import Body, Http, cut_short, decoded
+from pipeline.providers._http import Body, Http, checked_id, cut_short, decoded, quoted
+from pipeline.providers._listings import Entry, carrying, entries, remotes
 from pipeline.settings import Secret
 
 B = TypeVar("B")
@@ -77,8 +78,8 @@ class Batch(msgspec.Struct):
 
 
 class _Page(msgspec.Struct):
-    data: list[Batch] | None = None
-    value: list[Batch] | None = None
+    data: list[msgspec.Raw] | None = None
+    value: list[msgspec.Raw] | None = None
     has_more: bool | None = None
 
     def __post_init__(self) -> None:
@@ -108,7 +109,7 @@ class Dialect(msgspec.Struct, Generic[B], frozen=True, kw_only=True):
     kind: type[B]
     remote: Callable[[B], RemoteBatch]
     order: Callable[[Submission, str | None], Mapping[str, object]]
-    listed: Callable[[Http, datetime], Iterator[RemoteBatch]]
+    listed: Callable[[Http, datetime], Iterator[Entry[RemoteBatch]]]
     created: Callable[[bytes], str | None] = created_id
     upload: Callable[[Http, Submission], str] = upload_form
     batches: str = "/batches"
@@ -130,36 +131,35 @@ class FilesAndBatches(Generic[B]):
         """Create the batch, once, and return the provider's id."""
         path = self._dialect.batches
         answer = self._http.post_once(path, json=self._dialect.order(submission, file_id))
-        remote_id = self._dialect.created(answer)
-        if not remote_id:
-            raise OutcomeUnknownError(f"POST {path} answered without an id")
-        return remote_id
+        return checked_id(self._dialect.created(answer), path)
 
     def find(self, batch_key: str, *, since: datetime) -> list[RemoteBatch]:
         """Return the batches that carry our key."""
-        return [batch for batch in self._dialect.listed(self._http, since - SKEW) if batch.batch_key == batch_key]
+        listed = self._dialect.listed(self._http, since - SKEW)
+        return carrying(listed, lambda batch: batch.batch_key == batch_key, batch_key)
 
     def status(self, remote_id: str) -> RemoteBatch:
         """Return the batch as it is now."""
-        return self._dialect.remote(self._http.get(f"{self._dialect.batches}/{remote_id}", self._dialect.kind))
+        path = f"{self._dialect.batches}/{quoted(remote_id)}"
+        return self._dialect.remote(self._http.shown(path, self._dialect.kind))
 
     def download(self, handle: str) -> Iterator[bytes]:
         """Yield one file's bytes as they arrive; counts may be missing, but a file that comes empty must be empty."""
         begun = False
-        for chunk in self._http.stream(f"/files/{handle}/content"):
+        for chunk in self._http.stream(f"/files/{quoted(handle)}/content"):
             begun = True
             yield chunk
-        size = 0 if begun else self._http.get(f"/files/{handle}", _Size).bytes
+        size = 0 if begun else self._http.shown(f"/files/{quoted(handle)}", _Size).bytes
         if size:
             raise UnavailableError(f"file {handle} came without any of its {size} bytes")
 
     def cancel(self, remote_id: str) -> None:
         """Ask the provider to stop; a batch that has ended meanwhile is no error."""
-        self._http.stop(f"{self._dialect.batches}/{remote_id}/cancel")
+        self._http.stop(f"{self._dialect.batches}/{quoted(remote_id)}/cancel")
 
     def discard(self, file_id: str) -> None:
         """Delete an uploaded file."""
-        self._http.delete(f"/files/{file_id}")
+        self._http.delete(f"/files/{quoted(file_id)}")
 
     def check(self) -> str:
         """List the models, which is free."""
@@ -177,23 +177,24 @@ def check_models(http: Http) -> str:
     return f"{len(rows)} models" if isinstance(rows, list) else "an answer without a list of models"
 
 
-def newest(http: Http, since: datetime, *, page_size: int | None = 100) -> Iterator[RemoteBatch]:
+def newest(http: Http, since: datetime, *, page_size: int | None = 100) -> Iterator[Entry[RemoteBatch]]:
     """Yield batches newest first, page by page, until a whole page is older than `since` or the listing ends."""
     after: str | None = None
     seen: set[str] = set()
     for _ in range(MOST_PAGES):
         params = ({"limit": page_size} if page_size else {}) | ({"after": after} if after else {})
         page = http.get("/batches", _Page, params=params)
-        rows = page.data or page.value or []
-        batches = [remote_batch(batch) for batch in rows if batch.id not in seen]
-        yield from batches
+        rows = list(remotes(entries(page.data or page.value or [], Batch), remote_batch))
+        yield from (entry for entry in rows if not entry.batch or entry.batch.remote_id not in seen)
+        shown = [entry.batch for entry in rows if entry.batch]
+        batches = [batch for batch in shown if batch.remote_id not in seen]
         seen.update(batch.remote_id for batch in batches)
         may_go_on = page.has_more is None and page_size is not None and len(batches) >= page_size
         if not (page.has_more or may_go_on) or is_past(batches, since):
             return
         if not batches:
             break
-        after = rows[-1].id
+        after = shown[-1].remote_id
     raise cut_short("/batches")
 
 

@@ -6,6 +6,7 @@ repeats and tells "refused" from "unknown". Nothing of httpx leaves this module.
 
 import contextlib
 import hashlib
+import re
 import urllib.parse
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping
 from typing import TypeVar
@@ -16,6 +17,7 @@ import tenacity
 
 from pipeline.clock import Clock
 from pipeline.errors import AccountError, OutcomeUnknownError, RejectedError, UnavailableError
+from pipeline.providers._lenient import lenient
 from pipeline.providers._refusals import fault_of, without_keys
 from pipeline.settings import Secret, is_loopback
 
@@ -26,6 +28,7 @@ _TIMEOUT_OF_LARGE_CREATES = httpx.Timeout(300.0, connect=10.0, write=60.0)  # ov
 _LARGEST_ANSWER = 64 * 2**20
 _PACKINGS = frozenset({"", "identity", "gzip", "x-gzip", "deflate"})
 _OF_THE_WAY = frozenset({"content-encoding", "content-length", "transfer-encoding"})
+_ID = re.compile(r"[!-~]{1,1024}")
 _TRIES = 5
 _LONGEST_WAIT_INSIDE_A_CALL = 30.0
 
@@ -60,6 +63,10 @@ class Http:
     def get(self, path: str, kind: type[T], *, params: Mapping[str, str | int] | None = None) -> T:
         """Return what the address answers; repeated while nothing happened."""
         return self.repeated(lambda: _decoded(self._answer("GET", path, params=params), kind))
+
+    def shown(self, path: str, kind: type[T]) -> T:
+        """Return what the address shows, read in spite of odd members that have a default."""
+        return self.repeated(lambda: _shown(self._answer("GET", path), kind))
 
     def post(self, path: str, kind: type[T], *, json: object = None) -> T:
         """Make a call that does no harm when it is made twice."""
@@ -314,12 +321,33 @@ def cut_short(path: str) -> UnavailableError:
     return UnavailableError(f"GET {path} announces more than it shows; its end was not reached")
 
 
+def quoted(remote_id: str) -> str:
+    """Return an id that came from a provider as a part of an address."""
+    return urllib.parse.quote(remote_id, safe="")
+
+
+def checked_id(remote_id: str | None, path: str) -> str:
+    """Return the id that a create at this path answered with, or raise OutcomeUnknownError if it cannot be one."""
+    if not remote_id:
+        raise OutcomeUnknownError(f"POST {path} answered without an id")
+    if not _ID.fullmatch(remote_id):
+        raise OutcomeUnknownError(f"POST {path} answered with an id that cannot be one: {remote_id[:40]!r}")
+    return remote_id
+
+
 def decoded(body: bytes, kind: type[T]) -> T:
     """Return the answer, or raise OutcomeUnknownError: it came back from a call that may have worked."""
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise OutcomeUnknownError(f"the answer cannot be read: {error}") from error
+
+
+def _shown(body: bytes, kind: type[T]) -> T:
+    try:
+        return lenient(body, kind)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise UnavailableError(f"the answer cannot be read: {error}") from error
 
 
 def _decoded(body: bytes, kind: type[T]) -> T:

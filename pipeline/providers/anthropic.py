@@ -17,7 +17,7 @@ import msgspec
 
 from pipeline.clock import Clock
 from pipeline.domain import QUESTION, REQUEST_ID, Frame, Judge, Limits, Message, Mode, Output
-from pipeline.errors import OutcomeUnknownError
+from pipeline.errors import UnavailableError
 from pipeline.events import End
 from pipeline.providers import LiveCall, RemoteBatch, Submission
 from pipeline.providers._asking import check_plain
@@ -32,8 +32,9 @@ from pipeline.providers._claude import (
 )
 from pipeline.providers._compatible import is_past, moment
 from pipeline.providers._faults import errored
-from pipeline.providers._http import Body, Http, cut_short, decoded, fingerprint
+from pipeline.providers._http import Body, Http, checked_id, cut_short, decoded, fingerprint, quoted
 from pipeline.providers._lenient import LineDecoder
+from pipeline.providers._listings import entries
 from pipeline.settings import Secret, Settings
 
 _HEAD, _TAIL = b'{"requests":[', b"]}"
@@ -52,14 +53,17 @@ _LONGEST_LINE = 16 * 2**20
 
 
 class _RequestCounts(msgspec.Struct):
-    processing: int = 0
-    succeeded: int = 0
-    errored: int = 0
-    canceled: int = 0
-    expired: int = 0
+    processing: object = 0
+    succeeded: object = 0
+    errored: object = 0
+    canceled: object = 0
+    expired: object = 0
 
-    def total(self) -> int:
-        return self.processing + self.succeeded + self.errored + self.canceled + self.expired
+    def total(self) -> int | None:
+        """Return how many requests there are; None if a count cannot be read: without it the sum is another size."""
+        counts = (self.processing, self.succeeded, self.errored, self.canceled, self.expired)
+        read = [count for count in counts if isinstance(count, int)]
+        return sum(read) if len(read) == len(counts) else None
 
 
 class _Batch(msgspec.Struct):
@@ -76,7 +80,7 @@ class _Created(msgspec.Struct):
 
 
 class _Page(msgspec.Struct):
-    data: list[_Batch]
+    data: list[msgspec.Raw]
     has_more: bool = False
 
 
@@ -193,10 +197,7 @@ class Anthropic:
         size = len(_HEAD) + submission.size + len(_TAIL)
         body = Body(size=size, chunks=lambda: _enveloped(submission.chunks()))
         answer = self._http.post_once(_BATCHES, body=body, headers=_older(submission.judge))
-        remote_id = decoded(answer, _Created).id
-        if not remote_id:
-            raise OutcomeUnknownError(f"POST {_BATCHES} answered without an id")
-        return remote_id
+        return checked_id(decoded(answer, _Created).id, _BATCHES)
 
     def find(self, batch_key: str, *, since: datetime) -> list[RemoteBatch]:  # noqa: ARG002 - the protocol's
         """Return nothing: no batch carries our key; see `candidates`."""
@@ -219,27 +220,31 @@ class Anthropic:
         seen: set[str] = set()
         for _ in range(_MOST_PAGES):
             page = self._http.get(_BATCHES, _Page, params={"limit": _PAGE} | ({"after_id": after} if after else {}))
-            batches = [_remote(batch) for batch in page.data if batch.id not in seen]
+            rows = entries(page.data, _Batch)
+            if any(entry.batch is None and entry.raw.startswith(b"{") for entry in rows):
+                raise UnavailableError(f"GET {_BATCHES} shows a batch that cannot be read and may be ours")
+            shown = [entry.batch for entry in rows if entry.batch]
+            batches = [_remote(batch) for batch in shown if batch.id not in seen]
             yield from (batch for batch in batches if batch.created_at is None or batch.created_at >= since)
             seen.update(batch.remote_id for batch in batches)
             if not page.has_more or is_past(batches, since):
                 return
             if not batches:
                 break
-            after = page.data[-1].id
+            after = shown[-1].id
         raise cut_short(_BATCHES)
 
     def status(self, remote_id: str) -> RemoteBatch:
         """Return the batch as it is now."""
-        return _remote(self._http.get(f"{_BATCHES}/{remote_id}", _Batch))
+        return _remote(self._http.shown(f"{_BATCHES}/{quoted(remote_id)}", _Batch))
 
     def download(self, handle: str) -> Iterator[bytes]:
         """Yield the bytes of a batch's results as they arrive."""
-        return self._http.stream(f"{_BATCHES}/{handle}/results")
+        return self._http.stream(f"{_BATCHES}/{quoted(handle)}/results")
 
     def cancel(self, remote_id: str) -> None:
         """Ask Anthropic to stop; a batch that has ended meanwhile is no error."""
-        self._http.stop(f"{_BATCHES}/{remote_id}/cancel")
+        self._http.stop(f"{_BATCHES}/{quoted(remote_id)}/cancel")
 
     def discard(self, file_id: str) -> None:
         """Do nothing: there are no files."""
@@ -285,14 +290,15 @@ def _split(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _remote(batch: _Batch) -> RemoteBatch:
-    counts = batch.request_counts
+    total = batch.request_counts.total() if batch.request_counts else None
+    has_results = batch.processing_status == "ended" and bool(batch.results_url)
     return RemoteBatch(
         remote_id=batch.id,
         status=batch.processing_status,
         end=_end(batch) if batch.processing_status == "ended" else None,
-        parts={"output": batch.id} if batch.processing_status == "ended" and batch.results_url else {},
-        lines={"output": counts.total()} if counts and batch.processing_status == "ended" and batch.results_url else {},
-        requests=(counts.total() or None) if counts else None,
+        parts={"output": batch.id} if has_results else {},
+        lines={"output": total} if total is not None and has_results else {},
+        requests=total or None,
         created_at=moment(batch.created_at),
     )
 

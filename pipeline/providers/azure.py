@@ -34,7 +34,7 @@ from pipeline.providers._compatible import (
     remote_batch,
     upload_form,
 )
-from pipeline.providers._http import Http, fingerprint
+from pipeline.providers._http import Http, fingerprint, quoted
 from pipeline.settings import Settings
 
 MODES: tuple[Mode, ...] = ("batch",)
@@ -85,7 +85,7 @@ def _upload_processed(clock: Clock, http: Http, submission: Submission) -> str:
     """Upload the lines and wait until Azure has read them; return the file's id."""
     file_id = upload_form(http, submission)
     for _ in range(_LOOKS):
-        status = (http.get(f"/files/{file_id}", _File).status or "processed").lower()
+        status = (http.get(f"/files/{quoted(file_id)}", _File).status or "processed").lower()
         if status == "processed":
             return file_id
         if status in {"error", "failed", "deleted"}:

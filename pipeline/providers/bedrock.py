@@ -29,6 +29,7 @@ from pipeline.providers._bedrock import check_model, decode_line, invocation, mo
 from pipeline.providers._compatible import MOST_PAGES, SKEW
 from pipeline.providers._failures import failure, keeping_answers
 from pipeline.providers._http import cut_short, repeated
+from pipeline.providers._lenient import lenient_value
 from pipeline.settings import Settings
 
 T = TypeVar("T")
@@ -289,6 +290,6 @@ def _token(batch_key: str) -> str:
 
 def _job(answer: Mapping[str, object]) -> _Job:
     try:
-        return msgspec.convert(answer, _Job)
+        return lenient_value(answer, _Job)
     except msgspec.ValidationError as error:
         raise UnavailableError(f"the answer cannot be read: {error}") from error

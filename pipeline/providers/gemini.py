@@ -17,7 +17,7 @@ import msgspec
 
 from pipeline.clock import Clock
 from pipeline.domain import QUESTION, REQUEST_ID, Frame, Judge, Limits, Message, Mode, Output
-from pipeline.errors import ConfigError, OutcomeUnknownError, RejectedError, UnavailableError
+from pipeline.errors import ConfigError, RejectedError, UnavailableError
 from pipeline.events import End
 from pipeline.providers import LiveCall, RemoteBatch, Submission
 from pipeline.providers._asking import check_plain
@@ -37,8 +37,9 @@ from pipeline.providers._gemini import (
     plain_state,
     whole,
 )
-from pipeline.providers._http import Http, checked_host, cut_short, decoded, fingerprint
+from pipeline.providers._http import Http, checked_host, checked_id, cut_short, decoded, fingerprint, quoted
 from pipeline.providers._lenient import LineDecoder
+from pipeline.providers._listings import Entry, carrying, entries, raw, remotes
 from pipeline.settings import Secret, Settings
 
 MODES: tuple[Mode, ...] = ("batch", "live")
@@ -101,7 +102,7 @@ class _Created(msgspec.Struct):
 
 
 class _Page(msgspec.Struct, rename="camel"):
-    operations: list[_Operation] = []
+    operations: list[object] = []
     next_page_token: str | None = None
 
 
@@ -210,7 +211,7 @@ class Gemini:
             if file.state != "PROCESSING":
                 break
             self._clock.sleep(1.0)
-            file = self._http.get(f"/{self._version}/{file.name}", _File)
+            file = self._http.get(f"/{self._version}/{_quoted(file.name)}", _File)
         if file.state == "FAILED":
             raise RejectedError(f"the uploaded file {file.name} cannot be used: {file.state}")
         return file.name
@@ -257,23 +258,20 @@ class Gemini:
         """Create the batch, once, and return the name of its operation."""
         path = f"/{self._version}/{_model(submission.judge)}:batchGenerateContent"
         batch = {"displayName": submission.batch_key, "inputConfig": {"fileName": file_id}}
-        name = decoded(self._http.post_once(path, json={"batch": batch}), _Created).name
-        if not name:
-            raise OutcomeUnknownError(f"POST {path} answered without a name")
-        return name
+        return checked_id(decoded(self._http.post_once(path, json={"batch": batch}), _Created).name, path)
 
     def find(self, batch_key: str, *, since: datetime) -> list[RemoteBatch]:  # noqa: ARG002 - the key is unique
         """Return the batches whose display name is our key, or what is left of it."""
-        return [batch for batch in self._all() if _carries(batch.batch_key, batch_key)]
+        return carrying(self._all(), lambda batch: _carries(batch.batch_key, batch_key), batch_key)
 
-    def _all(self) -> Iterator[RemoteBatch]:
+    def _all(self) -> Iterator[Entry[RemoteBatch]]:
         path = f"/{self._version}/batches"
         token: str | None = None
         seen: set[str] = set()
         for _ in range(_MOST_PAGES):
             params: dict[str, str | int] = {"pageSize": 100} | ({"pageToken": token} if token else {})
             page = page_of(self._http.get(path, dict[str, object], params=params), _Page)
-            yield from map(_remote, page.operations)
+            yield from remotes(entries(raw(page.operations), _Operation), _remote)
             token = page.next_page_token
             if not token:
                 return
@@ -284,11 +282,11 @@ class Gemini:
 
     def status(self, remote_id: str) -> RemoteBatch:
         """Return the batch as it is now."""
-        return _remote(self._http.get(self._path(remote_id), _Operation))
+        return _remote(self._http.shown(self._path(remote_id), _Operation))
 
     def download(self, handle: str) -> Iterator[bytes]:
         """Yield one file's bytes as they arrive; two addresses are documented, and not every host knows both."""
-        path = f"/{self._version}/{handle}:download?alt=media"
+        path = f"/{self._version}/{_quoted(handle)}:download?alt=media"
         try:
             yield from self._http.stream(path)
         except RejectedError as error:
@@ -302,7 +300,7 @@ class Gemini:
 
     def discard(self, file_id: str) -> None:
         """Delete an uploaded file."""
-        self._http.delete(f"/{self._version}/{file_id}")
+        self._http.delete(f"/{self._version}/{_quoted(file_id)}")
 
     def check(self) -> str:
         """List the models, which is free."""
@@ -314,7 +312,7 @@ class Gemini:
         self._http.close()
 
     def _path(self, remote_id: str) -> str:
-        return f"/{self._version}/batches/{remote_id.removeprefix('batches/')}"
+        return f"/{self._version}/batches/{_quoted(remote_id.removeprefix('batches/'))}"
 
 
 def _version(settings: Settings) -> str:
@@ -326,6 +324,11 @@ def _version(settings: Settings) -> str:
 
 def _model(judge: Judge) -> str:
     return f"models/{urllib.parse.quote(judge.model.removeprefix('models/'), safe='')}"
+
+
+def _quoted(name: str) -> str:
+    """Return a name, whose parts stand between slashes, as a part of an address."""
+    return "/".join(map(quoted, name.split("/")))
 
 
 def _pieces(chunks: Iterator[bytes]) -> Iterator[bytes]:

@@ -36,6 +36,7 @@ from pipeline.providers._compatible import (
 )
 from pipeline.providers._failures import failure, keeping_answers
 from pipeline.providers._http import Http, cut_short, fingerprint
+from pipeline.providers._listings import Entry, entries, remotes
 from pipeline.settings import Settings
 
 MODES: tuple[Mode, ...] = ("batch", "live")
@@ -73,7 +74,7 @@ class _Job(msgspec.Struct):
 
 
 class _Page(msgspec.Struct):
-    data: list[_Job]
+    data: list[msgspec.Raw]
     total: int | None = None
 
 
@@ -120,7 +121,7 @@ def _order(submission: Submission, file_id: str | None) -> Mapping[str, object]:
     }
 
 
-def _listed(http: Http, since: datetime) -> Iterator[RemoteBatch]:
+def _listed(http: Http, since: datetime) -> Iterator[Entry[RemoteBatch]]:
     """Yield the jobs created after a moment, newest first, to the page that shows nothing new: a total may be wrong."""
     seen: set[str] = set()
     for number in range(MOST_PAGES):
@@ -131,9 +132,10 @@ def _listed(http: Http, since: datetime) -> Iterator[RemoteBatch]:
             "order_by": "-created",
         }
         page = http.get("/batch/jobs", _Page, params=query)
-        new = [job for job in page.data if job.id not in seen]
-        yield from map(_remote, new)
-        seen.update(job.id for job in new)
+        rows = entries(page.data, _Job)
+        yield from remotes((entry for entry in rows if not entry.batch or entry.batch.id not in seen), _remote)
+        new = {entry.batch.id if entry.batch else entry.raw.hex() for entry in rows} - seen
+        seen |= new
         if not new and (len(seen) >= page.total if page.total is not None else not page.data):
             return
         if not new:

@@ -42,7 +42,8 @@ from pipeline.providers._compatible import (
     sent_again,
 )
 from pipeline.providers._failures import failure, keeping_answers
-from pipeline.providers._http import Body, Http, Reply, decoded, fingerprint
+from pipeline.providers._http import Body, Http, Reply, decoded, fingerprint, quoted
+from pipeline.providers._listings import Entry, entries
 from pipeline.settings import Settings
 
 MODES: tuple[Mode, ...] = ("batch", "live")
@@ -62,7 +63,7 @@ class _File(msgspec.Struct):
 
 
 class _Files(msgspec.Struct):
-    data: list[_File]
+    data: list[msgspec.Raw]
 
 
 class _Taken(msgspec.Struct):
@@ -159,7 +160,7 @@ def _upload(http: Http, submission: Submission) -> str:
         taken = _taken(reply)
         if _name_of(http, taken) == _name(submission.batch_key):
             return taken
-        http.delete(f"/files/{taken}")
+        http.delete(f"/files/{quoted(taken)}")
         reply = http.form("/files", fields=fields, expected={302, 409})
     if reply.status == 409:
         raise AccountError(
@@ -175,12 +176,12 @@ def _put(http: Http, submission: Submission, reply: Reply) -> str:
     if not file_id or not location:
         raise UnavailableError(f"POST /files answered {reply.status} without a file id and a place to put it")
     http.put_signed(location, Body(size=submission.size, chunks=submission.chunks))
-    return http.post(f"/files/{file_id}/preprocess", _File).id
+    return http.post(f"/files/{quoted(file_id)}/preprocess", _File).id
 
 
 def _name_of(http: Http, file_id: str) -> str | None:
     try:
-        return http.get(f"/files/{file_id}", _File).filename
+        return http.get(f"/files/{quoted(file_id)}", _File).filename
     except RejectedError as error:
         if error.status not in {404, 410}:
             raise
@@ -214,15 +215,26 @@ def _created(answer: bytes) -> str | None:
     return wrapped.job.id if wrapped.job else wrapped.id
 
 
-def _listed(names: dict[str, str], http: Http, since: datetime) -> Iterator[RemoteBatch]:  # noqa: ARG001 - no pages
+def _listed(names: dict[str, str], http: Http, since: datetime) -> Iterator[Entry[RemoteBatch]]:  # noqa: ARG001 - no pages
     """Yield every batch with the key its input file is named after.
 
     `names` remembers files across calls: a batch is looked for once more after its file was deleted.
     """
-    names.update((file.id, file.filename or "") for file in http.get("/files", _Files).data)
-    for job in http.get("/batches", list[_Job]):
-        name = names.get(job.input_file_id or "", "")
-        yield msgspec.structs.replace(_remote(job), batch_key=name.removesuffix(".jsonl") or None)
+    for entry in entries(http.get("/files", _Files).data, _File):
+        if entry.batch and entry.batch.filename:
+            names[entry.batch.id] = entry.batch.filename
+        else:
+            yield Entry(entry.raw, None)
+    for job in entries(http.get("/batches", list[msgspec.Raw]), _Job):
+        name = names.get((job.batch.input_file_id if job.batch else None) or _named_in(job.raw, names), "")
+        key = name.removesuffix(".jsonl")
+        remote = msgspec.structs.replace(_remote(job.batch), batch_key=key or None) if job.batch else None
+        yield Entry(job.raw + key.encode(), remote)
+
+
+def _named_in(raw: bytes, names: Mapping[str, str]) -> str:
+    """Return the file that an entry names somewhere, although it cannot be read where."""
+    return next((file_id for file_id in names if file_id.encode() in raw), "")
 
 
 def _remote(job: _Job) -> RemoteBatch:

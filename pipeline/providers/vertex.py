@@ -18,7 +18,7 @@ import msgspec
 
 from pipeline.clock import Clock
 from pipeline.domain import QUESTION, REQUEST_ID, Frame, Judge, Limits, Message, Mode, Output
-from pipeline.errors import ConfigError, OutcomeUnknownError, RejectedError
+from pipeline.errors import ConfigError, RejectedError
 from pipeline.events import End
 from pipeline.providers import RemoteBatch, Submission
 from pipeline.providers._asking import check_plain
@@ -40,8 +40,9 @@ from pipeline.providers._gemini import (
     plain_state,
     whole,
 )
-from pipeline.providers._http import Body, Http, cut_short, decoded, fingerprint
+from pipeline.providers._http import Body, Http, checked_id, cut_short, decoded, fingerprint, quoted
 from pipeline.providers._lenient import LineDecoder
+from pipeline.providers._listings import Entry, carrying, entries, raw, remotes
 from pipeline.settings import Secret, Settings, checked_address
 
 MODES: tuple[Mode, ...] = ("batch",)
@@ -100,7 +101,7 @@ class _Created(msgspec.Struct):
 
 
 class _Page(msgspec.Struct, rename="camel"):
-    batch_prediction_jobs: list[_Job] = []
+    batch_prediction_jobs: list[object] = []
     next_page_token: str | None = None
 
 
@@ -204,16 +205,14 @@ class Vertex:
                 "gcsDestination": {"outputUriPrefix": str(self._folder / f"out/{key}")},
             },
         }
-        name = decoded(self._http.post_once(self._jobs, json=job), _Created).name
-        if not name:
-            raise OutcomeUnknownError(f"POST {self._jobs} answered without a name")
-        return name
+        return checked_id(decoded(self._http.post_once(self._jobs, json=job), _Created).name, self._jobs)
 
     def find(self, batch_key: str, *, since: datetime) -> list[RemoteBatch]:  # noqa: ARG002 - the key is unique
         """Return the jobs that carry our key."""
-        return [_remote(job) for job in self._all(f'displayName="{batch_key}"') if _key(job) == batch_key]
+        found = remotes(self._all(f'displayName="{batch_key}"'), _remote)
+        return carrying(found, lambda batch: batch.batch_key == batch_key, batch_key)
 
-    def _all(self, chosen: str) -> Iterator[_Job]:
+    def _all(self, chosen: str) -> Iterator[Entry[_Job]]:
         token: str | None = None
         seen: set[str] = set()
         for _ in range(_MOST_PAGES):
@@ -223,7 +222,7 @@ class Vertex:
                 **({"pageToken": token} if token else {}),
             }
             page = page_of(self._http.get(self._jobs, dict[str, object], params=params), _Page)
-            yield from page.batch_prediction_jobs
+            yield from entries(raw(page.batch_prediction_jobs), _Job)
             token = page.next_page_token
             if not token:
                 return
@@ -234,7 +233,7 @@ class Vertex:
 
     def status(self, remote_id: str) -> RemoteBatch:
         """Return the job as it is now."""
-        return _remote(self._http.get(self._path(remote_id), _Job))
+        return _remote(self._http.shown(self._path(remote_id), _Job))
 
     def download(self, handle: str) -> Iterator[bytes]:
         """Yield the bytes of every shard, one after the other.
@@ -273,7 +272,8 @@ class Vertex:
         self._bucket.close()
 
     def _path(self, remote_id: str) -> str:
-        return f"/v1/{remote_id}" if "/" in remote_id else f"{self._jobs}/{remote_id}"
+        name = "/".join(map(quoted, remote_id.split("/")))
+        return f"/v1/{name}" if "/" in name else f"{self._jobs}/{name}"
 
 
 def _project(settings: Settings) -> str:

@@ -16,7 +16,6 @@ import msgspec
 
 from pipeline.clock import Clock
 from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode, Output
-from pipeline.errors import OutcomeUnknownError
 from pipeline.events import End, LineFault
 from pipeline.providers import RemoteBatch, Submission
 from pipeline.providers._asking import check_plain, compatible_body, line_frame
@@ -29,8 +28,9 @@ from pipeline.providers._compatible import (
 )
 from pipeline.providers._failures import failure, keeping_answers
 from pipeline.providers._faults import errored
-from pipeline.providers._http import Http, cut_short, decoded, fingerprint
+from pipeline.providers._http import Http, checked_id, cut_short, decoded, fingerprint, quoted
 from pipeline.providers._lenient import LineDecoder
+from pipeline.providers._listings import carrying, entries, remotes
 from pipeline.settings import Secret, Settings
 
 MODES: tuple[Mode, ...] = ("batch",)
@@ -47,9 +47,15 @@ _CANCELLED = 1
 
 class _State(msgspec.Struct):
     num_requests: int = 0
-    num_pending: int = 0
+    num_pending: int | None = None
     num_success: int | None = None
     num_error: int | None = None
+
+    def is_settled(self) -> bool:
+        """Say whether no request is open: none is pending, or, where that is not told, each has a result."""
+        if self.num_pending is not None:
+            return self.num_pending == 0
+        return 0 < self.num_requests <= (self.num_success or 0) + (self.num_error or 0)
 
 
 class _Batch(msgspec.Struct):
@@ -70,7 +76,7 @@ class _Paged(msgspec.Struct):
 
 
 class _Batches(_Paged, kw_only=True):
-    batches: list[_Batch]
+    batches: list[msgspec.Raw]
 
 
 class _Results(_Paged, kw_only=True):
@@ -180,23 +186,20 @@ class XAI:
     def create(self, submission: Submission, *, file_id: str | None) -> str:
         """Create the batch, once, and return xAI's id."""
         answer = self._http.post_once("/batches", json={"name": submission.batch_key, "input_file_id": file_id})
-        remote_id = decoded(answer, _Created).batch_id
-        if not remote_id:
-            raise OutcomeUnknownError("POST /batches answered without an id")
-        return remote_id
+        return checked_id(decoded(answer, _Created).batch_id, "/batches")
 
     def find(self, batch_key: str, *, since: datetime) -> list[RemoteBatch]:  # noqa: ARG002 - times may be bare dates
         """Return the batches named after our key."""
-        pages = self._pages("/batches", _Batches)
-        return [_remote(batch) for page in pages for batch in page.batches if batch.name == batch_key]
+        rows = (entry for page in self._pages("/batches", _Batches) for entry in entries(page.batches, _Batch))
+        return carrying(remotes(rows, _remote), lambda batch: batch.batch_key == batch_key, batch_key)
 
     def status(self, remote_id: str) -> RemoteBatch:
         """Return the batch as it is now."""
-        return _remote(self._http.get(f"/batches/{remote_id}", _Batch))
+        return _remote(self._http.shown(f"/batches/{quoted(remote_id)}", _Batch))
 
     def download(self, handle: str) -> Iterator[bytes]:
         """Yield the results of a batch, a line each, as they came."""
-        for page in self._pages(f"/batches/{handle}/results", _Results):
+        for page in self._pages(f"/batches/{quoted(handle)}/results", _Results):
             yield from (_one_line(bytes(result)) for result in page.results)
 
     def _pages(self, path: str, kind: type[P]) -> Iterator[P]:
@@ -216,11 +219,11 @@ class XAI:
 
     def cancel(self, remote_id: str) -> None:
         """Ask xAI to stop; a batch that has ended meanwhile is no error."""
-        self._http.stop(f"/batches/{remote_id}:cancel")
+        self._http.stop(f"/batches/{quoted(remote_id)}:cancel")
 
     def discard(self, file_id: str) -> None:
         """Delete an uploaded file."""
-        self._http.delete(f"/files/{file_id}")
+        self._http.delete(f"/files/{quoted(file_id)}")
 
     def check(self) -> str:
         """List the models, which is free."""
@@ -267,7 +270,7 @@ def _standing(batch: _Batch, state: _State) -> tuple[str, End | None]:
     """Return a word for how the batch stands, and its end once nothing is pending."""
     if batch.cancel_by_xai_message:
         return "rejected", "failed"
-    settled = state.num_pending == 0
+    settled = state.is_settled()
     if batch.cancel_time:
         return ("cancelled", "cancelled") if settled else ("cancelling", None)
     if state.num_requests == 0:

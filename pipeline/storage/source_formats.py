@@ -1,6 +1,7 @@
 """CSV, JSONL and Parquet bytes as Arrow tables; damaged ones are refused with the line where the damage is."""
 
 import csv
+import json
 from array import array
 from collections.abc import Iterator
 from itertools import islice
@@ -188,7 +189,17 @@ def _object(line: bytes, where: str) -> dict[str, object]:
         raise ConfigError(f"{where}: {what}") from error
     if not isinstance(value, dict):
         raise ConfigError(f'{where}: not an object; write {{"id": …, "text": …}}')
+    if any(line.count(b'"%b"' % name.encode()) > 1 for name in value) and (twice := _twice(line)):
+        raise ConfigError(f"{where}: {twice!r} stands there twice; keep one of them")
     return {name: _known(name, each, where) if name in COLUMNS else each for name, each in value.items()}
+
+
+def _twice(line: bytes) -> str | None:
+    """Return a key that the line's object has more than once, None if the same words stand elsewhere in it."""
+    objects: list[list[tuple[str, object]]] = []
+    json.loads(line, object_pairs_hook=objects.append)
+    names = [name for name, _ in objects[-1]]
+    return next((name for name in names if names.count(name) > 1), None)
 
 
 def _known(name: str, value: object, where: str) -> str | None:

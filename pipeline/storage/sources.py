@@ -199,6 +199,9 @@ def _folder(place: _Place, most_bytes: int) -> Samples:
         raise ConfigError(f"{place.shown} holds .txt and .parquet files; keep one kind in the folder")
     if not texts and not parts:
         raise ConfigError(f"{place.shown} holds no .txt and no .parquet file; give {_KNOWN}")
+    for name in texts + parts:
+        if (legible := name.encode(errors="replace").decode()) != name:
+            raise ConfigError(f"{place.shown} holds a file whose name is not UTF-8, {legible!r}; rename it")
     stored = sum(files[name].get("size") or 0 for name in texts + parts)
     budget = Budget(place.shown, stored=stored, most=most_bytes)
     if texts:

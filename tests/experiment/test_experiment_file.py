@@ -176,6 +176,15 @@ def test_yaml_beyond_the_plain_kind_is_refused(text: str, said: str) -> None:
     assert said in refusal(SMALL + text)
 
 
+def test_a_character_that_json_writes_as_two_halves_is_one() -> None:
+    text = 'criterion: {name: "\\ud83d\\ude00", description: "d\\ud83d\\ude00"}'
+    assert read(SMALL + text).criterion == OwnCriterion(name="\U0001f600", description="d\U0001f600")
+
+
+def test_a_model_with_too_long_a_name_is_refused_for_that() -> None:
+    assert "of at most 200 characters" in refusal(with_judge(f"model: {'m' * 201}"))
+
+
 def test_a11_an_alias_bomb_is_refused() -> None:
     bomb = "x0: &x0 [a, a, a, a, a, a, a, a, a, a]\n"
     bomb += "".join(f"x{n}: &x{n} [{', '.join([f'*x{n - 1}'] * 10)}]\n" for n in range(1, 30))

@@ -116,16 +116,18 @@ class _InBoth(httpx.HTTPTransport):
     """Names the answers as errors too: a file in which each request failed besides."""
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
+        is_again = "-again" in request.url.path
+        request.url = httpx.URL(str(request.url).replace("-again", ""))
         response = super().handle_request(request)
         if request.method != "GET" or response.status_code != 200:
             return response
         body = response.read()
-        if request.url.path.endswith("/content") and "again=1" in str(request.url):
+        if request.url.path.endswith("/content") and is_again:
             failed = [b"{" + _id(line) + b',"response":{"status_code":500,"body":{}}}' for line in body.splitlines()]
             return httpx.Response(200, content=b"\n".join(failed))
         if b'"output_file_id":"' in body:
             handle = body.partition(b'"output_file_id":"')[2].partition(b'"')[0]
-            body = body.replace(b'"error_file_id":null', b'"error_file_id":"' + handle + b'/content?again=1&x="')
+            body = body.replace(b'"error_file_id":null', b'"error_file_id":"' + handle + b'-again"')
         return httpx.Response(200, content=body)
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import socket
 import time
 from collections.abc import Iterator
@@ -49,6 +50,28 @@ def refused_bytes(name: str, data: bytes, folder: Path, most_bytes: int = 2**32)
     message = refusal(name, str(folder), most_bytes)
     assert message.startswith(str(folder / name))
     return message.removeprefix(str(folder / name))
+
+
+@pytest.mark.parametrize("twice", ["id", "text", "more"])
+def test_a_key_that_a_line_has_twice_is_refused(tmp_path: Path, twice: str) -> None:
+    line = '{"id":"a","text":"x","more":"m","KEY":"other"}'.replace("KEY", twice)
+    said = refused_bytes("s.jsonl", f'{{"id":"b","text":"y"}}\n{line}\n'.encode(), tmp_path)
+    assert said == f", line 2: {twice!r} stands there twice; keep one of them"
+
+
+def test_a_key_that_stands_elsewhere_in_its_line_too_is_none_twice(tmp_path: Path) -> None:
+    line = json.dumps({"id": "a", "text": "x", "more": {"id": "c", "text": ["id"]}})
+    assert from_bytes("s.jsonl", f'{line}\n{{"id":"b","text":"y"}}\n'.encode(), tmp_path).ids() == ["a", "b"]
+
+
+def test_a_file_whose_name_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "good.txt").write_text("x")
+    try:
+        Path(os.fsdecode(bytes(tmp_path / "texts") + b"/bad\xff.txt")).write_text("y")
+    except OSError:
+        pytest.skip("this file system has no such names")
+    assert refusal("texts", str(tmp_path)).endswith("holds a file whose name is not UTF-8, 'bad?.txt'; rename it")
 
 
 @pytest.fixture
