@@ -33,6 +33,14 @@ _LONGEST = 600.0
 _leases = msgspec.json.Decoder(Lease)
 
 
+def is_lease(data: bytes) -> bool:
+    """Say whether the bytes are a lease's."""
+    try:
+        return _leases.decode(data) is not None
+    except (msgspec.DecodeError, ValueError):
+        return False
+
+
 class Leases:
     """One worker's view of the leases in a store."""
 
