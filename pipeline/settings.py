@@ -37,6 +37,9 @@ class Secret:
         raise TypeError("a secret is not to be stored")
 
 
+_SHORTEST_QUIET = 0.1  # a batch has half of it to be handed over
+
+
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
     """How patient a worker is, in seconds."""
 
@@ -63,7 +66,7 @@ class Settings:
         """Return how long to wait for what."""
         defaults = Pace()
         return Pace(
-            quiet=self._seconds("PAIRLOG_QUIET_SECONDS", defaults.quiet),
+            quiet=self._seconds("PAIRLOG_QUIET_SECONDS", defaults.quiet, least=_SHORTEST_QUIET),
             lease=self._seconds("PAIRLOG_LEASE_SECONDS", defaults.lease),
             pause=self._seconds("PAIRLOG_PAUSE_SECONDS", defaults.pause),
         )
@@ -92,7 +95,7 @@ class Settings:
         """Return a base address without a slash at its end: https, or plain http to this machine only."""
         return checked_address(self._environment.get(name) or default, name=name)
 
-    def _seconds(self, name: str, default: float) -> float:
+    def _seconds(self, name: str, default: float, *, least: float = 0) -> float:
         text = self._environment.get(name)
         if not text:
             return default
@@ -100,8 +103,8 @@ class Settings:
             seconds = float(text)
         except ValueError:
             seconds = -1.0
-        if not 0 <= seconds < 1e7:
-            raise ConfigError(f"{name} is {text!r}; give a number of seconds, 0 or more")
+        if not least <= seconds < 1e7:
+            raise ConfigError(f"{name} is {text!r}; give a number of seconds, {least:g} or more")
         return seconds
 
 

@@ -69,8 +69,19 @@ StoreOption = Annotated[
         help="Where everything is kept: a path or URL; default $PAIRLOG_STORE or .pairlog.",
     ),
 ]
+_LONGEST_INTERVAL = 7 * 24 * 3600.0
+
+
+def _bounded(seconds: float) -> float:
+    if not 0 <= seconds <= _LONGEST_INTERVAL:
+        raise typer.BadParameter(f"{seconds:g} is not between 0 and {_LONGEST_INTERVAL:.0f} seconds, a week.")
+    return seconds
+
+
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
-IntervalOption = Annotated[float, typer.Option("--interval", metavar="SECONDS", min=0.0, help="Between two polls.")]
+IntervalOption = Annotated[
+    float, typer.Option("--interval", metavar="SECONDS", callback=_bounded, help="Between two polls.")
+]
 MostOption = Annotated[
     int | None,
     typer.Option("--most-requests", metavar="N", min=0, help="Send nothing if it would be more requests than this."),

@@ -1,6 +1,8 @@
 """Checking a store against its own log: every invariant and every digest that bytes alone can show."""
 
+import contextlib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 import msgspec
@@ -11,17 +13,27 @@ from pipeline.errors import ConfigError, PipelineError
 from pipeline.events import Commit, Part
 from pipeline.folding import fold
 from pipeline.ids import Digest, ExperimentName, digest
-from pipeline.operations.material import load_material
+from pipeline.operations.material import are_as_written, load_material
 from pipeline.operations.run import Run
 from pipeline.operations.worker import Worker
+from pipeline.samples import Samples
 from pipeline.state import BatchState, RunState
 from pipeline.storage import checkpoints, keys
+from pipeline.storage.leases import is_lease
 from pipeline.storage.log import read_commits, state_as_of
 from pipeline.storage.objects import measured_inside
+from pipeline.storage.streams import decompressed, lines
 from pipeline.storage.tables import opened, stream
 from pipeline.tasks import task_named, tasks
 from pipeline.tasks.lookup import Lookup
+from pipeline.wording import counted
 
+
+class _LiveLine(msgspec.Struct):
+    request_id: str
+
+
+_live_lines = msgspec.json.Decoder(_LiveLine)
 _CONTENT_NAME = re.compile(r"[0-9a-f]{64}\.parquet")
 
 
@@ -175,11 +187,16 @@ def _material(auditor: _Auditor, experiment: Experiment) -> None:
     samples, pairs = keys.samples(experiment.name, experiment.samples), keys.pairs(experiment.name, experiment.pairs)
     for key in (samples, pairs):
         auditor.checked(key, lambda key=key: _pages(auditor, key))  # type: ignore[misc]  # bound in the loop
-    auditor.checked(pairs, lambda: _load(auditor.worker, experiment))
+    auditor.checked(pairs, lambda: _load(auditor, experiment))
 
 
-def _load(worker: Worker, experiment: Experiment) -> None:
-    load_material(worker.store, experiment)
+def _load(auditor: _Auditor, experiment: Experiment) -> None:
+    store = auditor.worker.store
+    load_material(store, experiment)
+    if not are_as_written(store, experiment):
+        auditor.broken(
+            keys.pairs(experiment.name, experiment.pairs), "holds its pairs in other bytes than were written"
+        )
 
 
 def _pages(auditor: _Auditor, key: str) -> None:
@@ -236,6 +253,11 @@ def _batch(auditor: _Auditor, run: Run, batch: BatchState, ended: set[str]) -> N
     stored = [Part(name="input", key=batch.input.key, digest=batch.input.digest, bytes=0)] if batch.input else []
     for part in (*stored, *batch.parts):
         auditor.checked(part.key, lambda part=part: _stream(auditor, part))  # type: ignore[misc]  # bound in the loop
+    if run.is_live:
+        _live_answers(auditor, run, batch)
+    unrecorded = auditor.worker.store.list_from(keys.outputs(run.run_id, batch.batch_id))
+    for key in (key for key in unrecorded if key not in auditor.seen and keys.is_part(key)):
+        auditor.checked(key, lambda key=key: _lines(auditor, key))  # type: ignore[arg-type,misc]  # only that it can be read
     if batch.rows_key:
         auditor.checked(batch.rows_key, lambda: _rows(auditor, run, batch, ended))
     if batch.rows is not None and batch.rows.counts.ended + batch.rows.again != batch.requests:
@@ -251,6 +273,36 @@ def _attempts(auditor: _Auditor, run: Run, batch: BatchState) -> None:
 
 def _stream(auditor: _Auditor, part: Part) -> None:
     auditor.matches(part.key, part.digest, measured_inside(auditor.worker.store, part.key).digest())
+
+
+def _lines(auditor: _Auditor, key: str) -> list[bytes]:
+    with auditor.worker.store.open(key) as file:
+        return [line for line in lines(decompressed(file, key=key)) if line]
+
+
+def _live_answers(auditor: _Auditor, run: Run, batch: BatchState) -> None:
+    """Compare the answers as they came with those that were gathered from them: of two to one request the first."""
+    listed = auditor.worker.store.list_from(keys.outputs(run.run_id, batch.batch_id))
+    recorded = {part.key for part in batch.parts}
+    came: dict[str, list[bytes]] = {}
+    for key in (key for key in listed if keys.is_part(key) and key not in recorded):
+        auditor.checked(key, lambda key=key: came.update({key: _lines(auditor, key)}))  # type: ignore[misc]  # as above
+    gathered: set[bytes] = set()
+    with contextlib.suppress(PipelineError):  # a part that cannot be read is a finding already
+        gathered = {line for part in batch.parts for line in _lines(auditor, part.key)}
+    named = Counter(_request_id(line) for some in came.values() for line in some)
+    for key, some in came.items():
+        odd = [line for line in some if batch.parts and line not in gathered and named[_request_id(line)] == 1]
+        damaged = {*odd, *(line for line in some if _request_id(line) is None)}
+        if damaged:
+            auditor.broken(key, f"holds {counted(len(damaged), 'line')} that did not come so")
+
+
+def _request_id(line: bytes) -> str | None:
+    try:
+        return _live_lines.decode(line).request_id
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return None
 
 
 def _rows(auditor: _Auditor, run: Run, batch: BatchState, ended: set[str]) -> None:
@@ -280,9 +332,31 @@ def _strays(auditor: _Auditor) -> None:
     """Name every object that no event points to, unless a worker that died may have left it."""
     possible = set(_left_over(auditor))
     for key in _everything(auditor.worker):
-        attempt = key.rpartition("/")[0]
-        if key not in auditor.seen and key not in possible and attempt not in possible and not _material_name(key):
+        if key in auditor.seen or key in possible:
+            continue
+        if _material_name(key):
+            auditor.checked(key, lambda key=key: _left_material(auditor, key))  # type: ignore[misc]  # bound in the loop
+        elif key.rpartition("/")[0] not in possible or (key.startswith("outputs/") and not keys.is_part(key)):
             auditor.broken(key, "belongs to no run and no experiment")
+    _leases(auditor)
+
+
+def _leases(auditor: _Auditor) -> None:
+    """Name what is no lease where leases lie; of each name only the newest counts, and is read."""
+    store = auditor.worker.store
+    found = store.list_from(keys.LEASES)
+    newest = {key.rpartition("/")[0]: key for key in found if keys.lease_epoch(key) is not None}
+    strays = [key for key in found if keys.lease_epoch(key) is None]
+    for key in (*strays, *(key for key in newest.values() if not is_lease(store.get(key)))):
+        auditor.broken(key, "is no lease; delete it")
+
+
+def _left_material(auditor: _Auditor, key: str) -> None:
+    """Check texts and pairs that no experiment names: who stored them died before it was frozen."""
+    _pages(auditor, key)
+    if key.startswith("samples/"):
+        samples = Samples.from_parquet_bytes(auditor.worker.store.get(key), source=key)
+        auditor.matches(key, Digest(key.rpartition("/")[2].removesuffix(".parquet")), samples.digest())
 
 
 def _left_over(auditor: _Auditor) -> Iterator[str]:

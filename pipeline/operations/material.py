@@ -1,6 +1,7 @@
 """The samples and pairs of an experiment on their way into and out of the store."""
 
 import io
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,6 +18,8 @@ from pipeline.storage import Store, keys
 from pipeline.storage.objects import put_once
 from pipeline.tasks.columns import equally_long
 from pipeline.tasks.rendering import Material
+
+_WRITER = re.compile(r"parquet-cpp-arrow version \d+\.\d+\.\d+")
 
 PAIRS = pa.schema(
     [("pair_id", pa.string()), ("first_id", pa.string()), ("second_id", pa.string()), ("group", pa.string())]
@@ -61,6 +64,23 @@ def load_material(store: Store, experiment: Experiment) -> Material:
     return Material.of(samples, pairs)
 
 
+def are_as_written(store: Store, experiment: Experiment) -> bool:
+    """Say whether the pairs lie there byte for byte as they were written, as far as this machine's writer can tell.
+
+    Their name tells who meets whom; a byte of a header or of the other columns shows only here. What another version
+    of the writer wrote may differ.
+    """
+    samples = load_samples(store, experiment)
+    key = keys.pairs(experiment.name, experiment.pairs)
+    data = store.get(key)
+    written = _pairs_bytes(samples, _positions(data, samples.ids(), key=key))
+    return data == written or (_writer(data) != _writer(written) and _WRITER.fullmatch(_writer(data)) is not None)
+
+
+def _writer(data: bytes) -> str:
+    return str(pq.ParquetFile(pa.BufferReader(data)).metadata.created_by)
+
+
 def _pairs_bytes(samples: Samples, pairs: Pairs) -> bytes:
     sink = io.BytesIO()
     pq.write_table(
@@ -79,8 +99,8 @@ def _pairs_table(samples: Samples, pairs: Pairs) -> pa.Table:
 def _positions(data: bytes, ids: Sequence[SampleId], *, key: str) -> Pairs:
     try:
         file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
-        table = file.read(columns=["first_id", "second_id"])
-    except (pa.ArrowException, OSError) as error:
+        table = file.read().select(["first_id", "second_id"])
+    except (pa.ArrowException, OSError, KeyError) as error:
         raise CorruptObjectError(f"{key} is not readable Parquet; restore it from a backup ({error})") from error
     known = pa.array(ids, pa.string())
     first, second = (

@@ -9,8 +9,9 @@ STORE = "pairlog.json"
 LOG = "log"
 EXPERIMENTS = "experiments"
 CHECKPOINTS = "checkpoints"
+LEASES = "leases"
 DATA = (
-    "samples", "pairs", "requests", "outputs", "rankings", "diagnostics", "reports", "leases",
+    "samples", "pairs", "requests", "outputs", "rankings", "diagnostics", "reports", LEASES,
 )  # fmt: skip
 CACHES = (CHECKPOINTS, "probe")
 PROVEN = (EXPERIMENTS, "samples", "pairs", LOG, CHECKPOINTS, "requests", "outputs")  # nothing strange may lie there
@@ -18,6 +19,7 @@ PROVEN = (EXPERIMENTS, "samples", "pairs", LOG, CHECKPOINTS, "requests", "output
 _SEQUENCE = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.msgpack\.zst")
 _EXPERIMENT = re.compile(rf"{EXPERIMENTS}/({EXPERIMENT_NAME.pattern})/([0-9a-f]{{64}})\.json")
+_PART = re.compile(r"\d+\.[a-z0-9-]+-[0-9a-f]{8}\.jsonl\.zst")
 _SAFE = re.compile(r"[A-Za-z0-9._=-]{1,255}")
 
 
@@ -94,6 +96,11 @@ def is_output(key: str, *, attempt: int, part: str) -> bool:
     return key.rpartition("/")[2].startswith(f"{attempt}.{part}")
 
 
+def is_part(key: str) -> bool:
+    """Say whether the key is named as a raw part of some attempt is."""
+    return _PART.fullmatch(key.rpartition("/")[2]) is not None
+
+
 def outputs(run_id: RunId, batch_id: BatchId) -> str:
     """Return the folder of everything that came back for a batch."""
     return f"outputs/{run_id}/{batch_id}"
@@ -121,7 +128,7 @@ def report(name: ExperimentName, digest_: Digest) -> str:
 
 def leases(name: str) -> str:
     """Return the folder of the leases under one name."""
-    return f"leases/{name}"
+    return f"{LEASES}/{name}"
 
 
 def lease(name: str, epoch: int) -> str:

@@ -29,7 +29,16 @@ class _Seen(msgspec.Struct, frozen=True, kw_only=True):
     since: float
 
 
+_LONGEST = 600.0
 _leases = msgspec.json.Decoder(Lease)
+
+
+def is_lease(data: bytes) -> bool:
+    """Say whether the bytes are a lease's."""
+    try:
+        return _leases.decode(data) is not None
+    except (msgspec.DecodeError, ValueError):
+        return False
 
 
 class Leases:
@@ -48,7 +57,7 @@ class Leases:
         self._is_gone = is_gone
         self._clock = clock
         self._owner = owner
-        self._seconds = seconds
+        self._seconds = min(seconds, _LONGEST)
         self._seen: dict[str, _Seen] = {}
 
     def take(self, name: str) -> int | None:
@@ -93,11 +102,15 @@ class Leases:
         return seen
 
     def _read(self, key: str) -> Lease:
-        """Return the lease; one that cannot be read is held by somebody unknown until its time is over."""
+        """Return the lease; one that cannot be read is held by somebody unknown until its time is over.
+
+        No lease is believed to last longer than the longest that a worker takes.
+        """
         try:
-            return _leases.decode(self._store.get(key))
+            lease = _leases.decode(self._store.get(key))
         except (msgspec.DecodeError, ValueError):
             return Lease(owner="unknown", seconds=self._seconds)
+        return msgspec.structs.replace(lease, seconds=min(lease.seconds, _LONGEST))
 
     def _create(self, name: str, epoch: int, *, held: bool = True) -> int | None:
         lease = Lease(owner=self._owner, seconds=self._seconds, held=held)

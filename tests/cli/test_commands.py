@@ -549,3 +549,19 @@ def test_resume_goes_on_with_the_others_where_one_log_is_damaged_and_names_it(
     assert called.code == 1
     assert "alpha--default--openai--gpt-6-luna--default--forward" in " ".join(called.err.split())
     assert json.loads(pairlog("status", "zeta", "--json").out)["experiments"][0]["counts"]["ok"] == 15
+
+
+@pytest.mark.parametrize("interval", ["inf", "1e12", "nan", "-1"])
+def test_an_interval_that_nobody_can_wait_for_is_a_mistake(pairlog: Callable[..., Called], interval: str) -> None:
+    called = pairlog("resume", "--interval", interval)
+    assert called.code == 2
+    assert "is not between 0 and 604800 seconds" in " ".join(called.err.split())
+
+
+def test_a_quiet_period_in_which_nothing_can_be_sent_is_a_mistake(
+    pairlog: Callable[..., Called], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAIRLOG_QUIET_SECONDS", "0")
+    called = pairlog("resume")
+    assert called.code == 2
+    assert "PAIRLOG_QUIET_SECONDS is '0'; give a number of seconds, 0.1 or more" in " ".join(called.err.split())

@@ -37,7 +37,7 @@ def _objects(tmp_path: Path, folder: str) -> list[Path]:
 
 
 # Named after their content, which a flip in Parquet's own footer may leave as it is.
-_PLACES = {"samples": (0, 40), "pairs": (0, 40)}
+_PLACES = {"samples": (0, 40)}
 
 
 @pytest.mark.parametrize("folder", ["log", "experiments", "samples", "pairs", "requests", "outputs", "comparisons"])
@@ -134,3 +134,49 @@ def test_rows_of_another_batch_are_named(study: Callable[[], Worker], tmp_path: 
     one.write_bytes(other.read_bytes())
     found = problems(study())
     assert any("rows of requests that are not in" in problem and one.name in problem for problem in found), found
+
+
+def test_a_flipped_byte_anywhere_in_the_pairs_is_found(study: Callable[[], Worker], tmp_path: Path) -> None:
+    (path,) = _objects(tmp_path, "pairs")
+    body = path.read_bytes()
+    for at in range(0, len(body), len(body) // 40):
+        path.write_bytes(body[:at] + bytes([body[at] ^ 1]) + body[at + 1 :])
+        assert any(path.name in problem for problem in problems(study())), at
+
+
+def _planted(tmp_path: Path, key: str) -> None:
+    path = tmp_path / "store" / key
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"{}")
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "outputs/{run}/s000-1/zzz",
+        "outputs/{run}/s000-1/1.output-0123abcd.jsonl.zst",
+        "leases/{run}/junk",
+        "leases/{run}/99999999999999999999.json",
+        "samples/essays/" + 64 * "0" + ".parquet",
+        "pairs/experiment=essays/" + 64 * "0" + ".parquet",
+    ],
+)
+def test_junk_beside_what_belongs_there_is_named(study: Callable[[], Worker], tmp_path: Path, key: str) -> None:
+    run_id = _objects(tmp_path, "log")[0].parent.name
+    named = key.format(run=run_id)
+    _planted(tmp_path, named)
+    assert [problem for problem in problems(study()) if problem.startswith(named)]
+
+
+def test_damaged_live_answers_are_named(
+    simulate: Callable[..., Simulator], worker_for: WorkerFor, experiment_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    simulator = simulate()
+    judges = "[{provider: openai, model: gpt-6-luna, mode: live, requests_per_second: 500}]"
+    finished(worker_for(simulator), experiment_file(judges=judges))
+    assert problems(worker_for(simulator)) == []
+    path = next(path for path in _objects(tmp_path, "outputs") if ".live-" in path.name)
+    body = path.read_bytes()
+    for at in range(0, len(body), len(body) // 10):
+        path.write_bytes(body[:at] + bytes([body[at] ^ 1]) + body[at + 1 :])
+        assert any(path.name in problem for problem in problems(worker_for(simulator))), at

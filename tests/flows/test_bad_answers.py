@@ -128,10 +128,11 @@ def test_a_batch_that_an_earlier_version_waited_for_is_waited_for_no_longer_than
     simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile
 ) -> None:
     simulator = simulate(faults=parse_faults("output.absent"))
-    with at(simulator, store, httpx.HTTPTransport(), PAIRLOG_QUIET_SECONDS="0") as worker:
+    with at(simulator, store, httpx.HTTPTransport(), PAIRLOG_QUIET_SECONDS="0.1") as worker:
         (run,) = submitted(worker, experiment_file())
         run.record(StatusChanged(batch_id=BatchId("s000-1"), status="completed, no files yet"))
         known = run.refresh().commits
+        worker.clock.sleep(0.35)
         end = resume(worker, [run], interval=0, once=True)
         assert "neither answers nor errors" in end.reasons[0]
         assert run.state.commits == known + 1

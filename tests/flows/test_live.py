@@ -198,14 +198,14 @@ def test_a_store_that_is_full_for_a_while_loses_none_of_the_answers_under_way(
         settings = Settings(environment(simulator, OPENAI_BASE_URL=address))
         store = FullForAWhile(tmp_path / "store", times=3)
         with Worker(store, clock=SystemClock(), settings=settings, notify=notify) as worker:
-            runs = submitted(worker, experiment_file(samples=10, judges=LIVE.format(rate=40)))
+            runs = submitted(worker, experiment_file(samples=16, judges=LIVE.format(rate=40)))
             with contextlib.suppress(KeyboardInterrupt):
                 resume(worker, runs, interval=0.01, once=True)
-            assert simulator.ledger.totals.live < 45
+            assert simulator.ledger.totals.live < 120
             assert sum("could not be stored" in text for text in told) == 3
     worker = worker_for(simulator)
     assert not resume(worker, worker.runs(runs[0].experiment.name), interval=0.01).is_open
-    assert simulator.ledger.totals.live == counts(worker)["ok"] == 45
+    assert simulator.ledger.totals.live == counts(worker)["ok"] == 120
     assert problems(worker) == []
 
 

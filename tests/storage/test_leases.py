@@ -3,6 +3,7 @@
 import pytest
 
 from pipeline.clock import FixedClock
+from pipeline.storage import keys
 from pipeline.storage.leases import Leases
 from pipeline.storage.memory import MemoryStore
 
@@ -70,3 +71,11 @@ def test_giving_back_what_another_took_over_does_not_disturb_it(shared: MemorySt
     other.take(RUN)
     one.give_back(RUN)
     assert other.take(RUN) == 1
+
+
+def test_a_lease_is_not_believed_to_last_for_ever(shared: MemoryStore, clock: FixedClock) -> None:
+    shared.put_new(keys.lease(RUN, 0), b'{"owner":"x","seconds":1e300}')
+    one = a_worker(shared, clock, "one")
+    assert one.take(RUN) is None
+    clock.sleep(600)
+    assert one.take(RUN) == 1
