@@ -165,6 +165,8 @@ def _show_open(experiment: ExperimentStatus) -> None:
     if experiment.counts["open"]:
         opened = counted(experiment.counts["open"], "request is", "requests are")
         say(f"{opened} open: {', '.join(parts)}")
+    if "perhaps at the provider" in requests:
+        say("`pairlog resume` looks for what is perhaps at the provider, and sends it again only if it is not there")
 
 
 def show_runs(title: str, headings: Sequence[str], lines: Mapping[RunId, Sequence[int]]) -> None:
