@@ -3,25 +3,21 @@
 from collections.abc import Iterable, Iterator
 
 import dagster as dg
-import msgspec
 
 from assets import metadata
 from assets.inputs import samples
 from assets.judging import comparisons, submitted_batches
 from assets.resources import Workers
 from assets.results import diagnostics, rankings
-from pipeline.domain import STATUSES, Checks, Counts
 from pipeline.ids import ExperimentName, SegmentId
-from pipeline.operations import answers, slicing
+from pipeline.operations import answers, checking, slicing
 from pipeline.operations.catalogue import Catalogue, read_catalogue
+from pipeline.operations.checking import Rate, Seen
 from pipeline.operations.reporting import Waiting, waiting_for_a_person
-from pipeline.operations.run import Run
 from pipeline.operations.summaries import is_pairwise
 from pipeline.operations.worker import Worker
 from pipeline.ranking import RankingOptions, Unrankable
 from pipeline.ranking.findings import JudgeFindings
-from pipeline.slices import Slice
-from pipeline.tasks import task_named
 
 _WARN = dg.AssetCheckSeverity.WARN
 
@@ -48,26 +44,19 @@ _CLAIMS = {
 def rows_of_segments(context: dg.AssetCheckExecutionContext, workers: Workers) -> Iterator[dg.AssetCheckResult]:
     """Read the rows of the slices once and hold every claim against them; of all finished ones, if none is named."""
     with workers.worker(context.log) as worker:
-        chosen = slicing.choose(worker, _segments(context, worker))
-        found = [_seen(some.run, each) for some in chosen for each in some.slices()]
+        found = checking.look_at(slicing.choose(worker, _segments(context, worker)))
     yield _conservation(found)
     yield _schema(found)
     yield _duplicates(found)
-    counts = sum((each.slice.counts for each in found), Counts())
-    least = max((each.checks.parse_rate for each in found), default=0.0)
-    most = min((each.checks.refusal_rate for each in found), default=1.0)
-    parsed = counts.ok / max(counts.ok + counts.unparsed, 1)
-    refused = counts.refused / max(counts.ended, 1)
-    yield _rate("parse_rate", parsed, passed=parsed >= least, threshold=least)
-    yield _rate("refusal_rate", refused, passed=refused <= most, threshold=most)
+    yield _rate("parse_rate", checking.parse_rate(found))
+    yield _rate("refusal_rate", checking.refusal_rate(found))
 
 
 def _segments(context: dg.AssetCheckExecutionContext, worker: Worker) -> list[SegmentId]:
     """Return the slices that the Dagster run is about; all that are finished if it names none."""
     if _is_partitioned(context):
         return [SegmentId(key) for key in context.partition_keys]
-    every = (each for name in worker.experiment_names() for each in slicing.all_slices(worker, name))
-    return [each.segment_id for each in every if each.is_finished]
+    return checking.finished_slices(worker)
 
 
 def _experiments(context: dg.AssetCheckExecutionContext, worker: Worker) -> list[ExperimentName]:
@@ -86,65 +75,39 @@ def _is_partitioned(context: dg.AssetCheckExecutionContext) -> bool:
     return bool(context.has_partition_key or context.has_partition_key_range)
 
 
-class _Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """What the rows of one slice are like, without the rows."""
-
-    slice: Slice
-    checks: Checks
-    statuses: dict[str, int]
-    distinct: int
-    is_typed: bool
-
-
-def _seen(run: Run, each: Slice) -> _Seen:
-    rows = slicing.rows_of(run, each, columns=["status", "request_id"])
-    counted = rows.column("status").value_counts().to_pylist()
-    schema = task_named(run.config.task).SCHEMA
-    return _Seen(
-        slice=each,
-        checks=run.newest.checks,
-        statuses={row["values"]: row["counts"] for row in counted},
-        distinct=len(rows.column("request_id").unique()),
-        is_typed=all(found == schema for found in slicing.schemas_of(run, each)),
-    )
-
-
-def _conservation(found: list[_Seen]) -> dg.AssetCheckResult:
-    wrong: list[list[object]] = []
-    for each in found:
-        counts = each.slice.counts
-        counted = {status: getattr(counts, status) for status in STATUSES if getattr(counts, status)}
-        if each.statuses != counted or counts.open or counts.planned != each.slice.requests:
-            rows = sum(each.statuses.values())
-            wrong.append([each.slice.segment_id, each.slice.requests, rows, counts.open])
+def _conservation(found: list[Seen]) -> dg.AssetCheckResult:
+    wrong: list[list[object]] = [
+        [each.slice.segment_id, each.slice.requests, each.rows, each.slice.counts.open]
+        for each in found
+        if not each.is_conserved
+    ]
     return dg.AssetCheckResult(
         check_name="conservation",
         passed=not wrong,
         metadata={
-            **metadata.of_counts(sum((each.slice.counts for each in found), Counts())),
+            **metadata.of_counts(checking.total(found)),
             **_listed("wrong", ["segment", "planned", "rows", "open"], wrong),
         },
     )
 
 
-def _schema(found: list[_Seen]) -> dg.AssetCheckResult:
+def _schema(found: list[Seen]) -> dg.AssetCheckResult:
     wrong = [each.slice.segment_id for each in found if not each.is_typed]
     return dg.AssetCheckResult(check_name="schema_matches_contract", passed=not wrong, metadata={"wrong": wrong})
 
 
-def _duplicates(found: list[_Seen]) -> dg.AssetCheckResult:
-    rows = {each.slice.segment_id: sum(each.statuses.values()) for each in found}
-    doubled = [each.slice.segment_id for each in found if each.distinct != rows[each.slice.segment_id]]
+def _duplicates(found: list[Seen]) -> dg.AssetCheckResult:
+    doubled = [each.slice.segment_id for each in found if each.is_doubled]
     return dg.AssetCheckResult(
         check_name="no_duplicate_rows",
         passed=not doubled,
-        metadata={"rows": sum(rows.values()), "segments with doubled rows": doubled},
+        metadata={"rows": sum(each.rows for each in found), "segments with doubled rows": doubled},
     )
 
 
-def _rate(name: str, rate: float, *, passed: bool, threshold: float) -> dg.AssetCheckResult:
-    shown = {"rate": round(rate, 4), "threshold": threshold}
-    return dg.AssetCheckResult(check_name=name, passed=passed, severity=_WARN, metadata=shown)
+def _rate(name: str, found: Rate) -> dg.AssetCheckResult:
+    shown = {"rate": round(found.rate, 4), "threshold": found.threshold}
+    return dg.AssetCheckResult(check_name=name, passed=found.passed, severity=_WARN, metadata=shown)
 
 
 def _listed(name: str, head: list[str], rows: list[list[object]]) -> metadata.Metadata:

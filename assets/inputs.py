@@ -8,8 +8,8 @@ from assets.partitions import experiments, segments
 from assets.resources import Workers
 from pipeline.ids import ExperimentName
 from pipeline.operations.absences import absent_from
-from pipeline.operations.catalogue import planned_from_file, take_in
-from pipeline.operations.material import PAIRS, load_samples, store_samples
+from pipeline.operations.catalogue import stored_samples, take_in
+from pipeline.operations.material import PAIRS, load_samples
 from pipeline.operations.slicing import all_slices
 from pipeline.operations.worker import Worker
 from pipeline.samples import Samples
@@ -29,12 +29,7 @@ def samples(context: dg.AssetExecutionContext, workers: Workers) -> dg.Materiali
     """
     name = ExperimentName(context.partition_key)
     with workers.proven(context.log) as worker:
-        planned = planned_from_file(worker, name)
-        if planned is not None:
-            store_samples(worker.store, name, planned.samples)
-            return dg.MaterializeResult(metadata={**_about(planned.samples), **_absent(worker, planned.samples)})
-        _, experiment = worker.experiments(name)[-1]
-        found = load_samples(worker.store, experiment)
+        found = stored_samples(worker, name)
         return dg.MaterializeResult(metadata={**_about(found), **_absent(worker, found)})
 
 

@@ -7,8 +7,10 @@ import msgspec
 from pipeline.errors import ConfigError, StoreError
 from pipeline.experiment import read_experiment
 from pipeline.ids import ExperimentName
+from pipeline.operations.material import load_samples, store_samples
 from pipeline.operations.studies import Plan, check_growth, freeze, open_runs, plan
 from pipeline.operations.worker import Worker
+from pipeline.samples import Samples
 from pipeline.storage import keys
 from pipeline.storage.sources import list_files, read_text, shown
 from pipeline.tasks import task_keys
@@ -70,6 +72,15 @@ def take_in(worker: Worker, name: ExperimentName) -> Plan | None:
     if failed := [f"{run.run_id}: {run.failure}" for run in opened if run.failure]:
         raise StoreError("; ".join(failed))
     return planned
+
+
+def stored_samples(worker: Worker, name: ExperimentName) -> Samples:
+    """Return the samples of the experiment's file, put into the store; where there is no file, those that are there."""
+    planned = planned_from_file(worker, name)
+    if planned is None:
+        return load_samples(worker.store, worker.experiments(name)[-1][1])
+    store_samples(worker.store, name, planned.samples)
+    return planned.samples
 
 
 def planned_from_file(worker: Worker, name: ExperimentName) -> Plan | None:

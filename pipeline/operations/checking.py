@@ -1,0 +1,93 @@
+"""What is claimed of published rows, slice by slice: that they agree with the log, and that enough can be used."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from pipeline.domain import STATUSES, Checks, Counts
+from pipeline.ids import SegmentId
+from pipeline.operations.run import Run
+from pipeline.operations.slicing import Chosen, all_slices, rows_of, schemas_of
+from pipeline.operations.worker import Worker
+from pipeline.slices import Slice
+from pipeline.tasks import task_named
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """What the rows of one slice are like, without the rows; `distinct` are their requests."""
+
+    slice: Slice
+    checks: Checks
+    statuses: dict[str, int]
+    distinct: int
+    is_typed: bool
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return sum(self.statuses.values())
+
+    @property
+    def is_conserved(self) -> bool:
+        """Whether every request has ended and the rows agree with the log status by status."""
+        counts = self.slice.counts
+        counted = {status: getattr(counts, status) for status in STATUSES if getattr(counts, status)}
+        return self.statuses == counted and not counts.open and counts.planned == self.slice.requests
+
+    @property
+    def is_doubled(self) -> bool:
+        """Whether a request has more than one row."""
+        return self.distinct != self.rows
+
+
+class Rate(msgspec.Struct, frozen=True, kw_only=True):
+    """A share of the requests, held against the strictest threshold of the experiments that they are of."""
+
+    rate: float
+    threshold: float
+    passed: bool
+
+
+def finished_slices(worker: Worker) -> list[SegmentId]:
+    """Return the names of all slices in the store that have reached their end."""
+    every = (each for name in worker.experiment_names() for each in all_slices(worker, name))
+    return [each.segment_id for each in every if each.is_finished]
+
+
+def look_at(chosen: Iterable[Chosen]) -> list[Seen]:
+    """Read the rows of the slices once, and return what they are like."""
+    return [_seen(some.run, each) for some in chosen for each in some.slices()]
+
+
+def _seen(run: Run, each: Slice) -> Seen:
+    rows = rows_of(run, each, columns=["status", "request_id"])
+    counted = rows.column("status").value_counts().to_pylist()
+    schema = task_named(run.config.task).SCHEMA
+    return Seen(
+        slice=each,
+        checks=run.newest.checks,
+        statuses={row["values"]: row["counts"] for row in counted},
+        distinct=len(rows.column("request_id").unique()),
+        is_typed=all(found == schema for found in schemas_of(run, each)),
+    )
+
+
+def total(found: Iterable[Seen]) -> Counts:
+    """Return how the requests of all these slices ended."""
+    return sum((each.slice.counts for each in found), Counts())
+
+
+def parse_rate(found: Sequence[Seen]) -> Rate:
+    """Return how many of the answers could be read."""
+    counts = total(found)
+    rate = counts.ok / max(counts.ok + counts.unparsed, 1)
+    least = max((each.checks.parse_rate for each in found), default=0.0)
+    return Rate(rate=rate, threshold=least, passed=rate >= least)
+
+
+def refusal_rate(found: Sequence[Seen]) -> Rate:
+    """Return how many of the requests that have ended were refused."""
+    counts = total(found)
+    rate = counts.refused / max(counts.ended, 1)
+    most = min((each.checks.refusal_rate for each in found), default=1.0)
+    return Rate(rate=rate, threshold=most, passed=rate <= most)
