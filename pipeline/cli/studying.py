@@ -1,12 +1,11 @@
 """Commands that move a study on: plan, submit, resume, run, cancel, adopt, void."""
 
-import re
 from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
-from pipeline import planning, providers
+from pipeline import planning
 from pipeline.cli.app import (
     RESUMABLE,
     FileArgument,
@@ -39,9 +38,7 @@ from pipeline.operations.whereabouts import is_named, new_store
 from pipeline.operations.worker import Worker
 from pipeline.pairing import Cohesion
 from pipeline.state import NOT_SENT, UNSETTLED, BatchState
-from pipeline.wording import and_more, counted, nearest
-
-_DATED = re.compile(r"-\d{4}-\d{2}-\d{2}$")  # a model's name may say which day's it is
+from pipeline.wording import and_more, counted
 
 
 @app.command()
@@ -80,12 +77,9 @@ def plan(file: FileArgument, as_json: JsonOption = False, store: StoreOption = N
 
 def _tell_models(planned: Plan) -> None:
     """Say which models look like a slip of the pen: not known here, and spelled like one that is."""
-    judges = dict.fromkeys((run.config.judge.provider, run.config.judge.model) for run in planned.runs)
-    for provider, model in judges:
-        known = providers.particulars(provider).MODELS
-        near = nearest(_DATED.sub("", model), known)
-        if near and _DATED.sub("", model) not in known:
-            complain(f"{model} is not a model of {provider} that is known here; did you mean {near}?", title="note")
+    for each in planned.misspelt():
+        known = f"{each.model} is not a model of {each.provider} that is known here"
+        complain(f"{known}; did you mean {each.near}?", title="note")
 
 
 def _tell_known(worker: Worker, planned: Plan) -> None:

@@ -71,6 +71,14 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
         return self.bytes // _BYTES_A_TOKEN
 
 
+class Misspelt(msgspec.Struct, frozen=True, kw_only=True):
+    """A judge's model, and the one of its provider that was probably meant."""
+
+    provider: str
+    model: str
+    near: str
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """An experiment that could be run, with everything a store needs to hold of it."""
 
@@ -80,8 +88,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     runs: tuple[RunPlan, ...]
     left_out: dict[str, int] = {}
 
+    def misspelt(self) -> list[Misspelt]:
+        """Return the models that look like slips of the pen: not known here, and spelled like one that is."""
+        judges = dict.fromkeys((run.config.judge.provider, run.config.judge.model) for run in self.runs)
+        found = [(provider, model, providers.nearest_model(provider, model)) for provider, model in judges]
+        return [Misspelt(provider=provider, model=model, near=near) for provider, model, near in found if near]
+
     def cohesion(self) -> Cohesion | None:
-        """Return how far the pairs hang together; None if nothing is compared."""
+        """Return how far the pairs link the contestants; None if nothing is compared."""
         if not len(self.pairs):
             return None
         groups = self.samples.groups()

@@ -6,6 +6,7 @@ tell apart: what did not happen, what will never happen, and what may have happe
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
@@ -19,7 +20,9 @@ from pipeline.domain import QUESTION, Answer, Frame, Judge, Limits, Message, Mod
 from pipeline.errors import ConfigError
 from pipeline.events import End, Fault, LineFault
 from pipeline.settings import Settings
-from pipeline.wording import remedy
+from pipeline.wording import nearest, remedy
+
+_DATED = re.compile(r"-\d{4}-\d{2}-\d{2}$")  # a model's name may end in the day it is of
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
@@ -271,3 +274,9 @@ def particulars(name: str) -> Particulars:
     """Return what the provider's module says of itself, and what holds where it says nothing."""
     said = vars(module(name))
     return Particulars(**{field: said[field] for field in Particulars.__struct_fields__ if field in said})
+
+
+def nearest_model(name: str, model: str) -> str | None:
+    """Return the provider's model that was probably meant, None if this one is known or like none that is."""
+    plain, known = _DATED.sub("", model), particulars(name).MODELS
+    return None if plain in known else nearest(plain, known)
