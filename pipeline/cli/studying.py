@@ -24,16 +24,16 @@ from pipeline.cli.app import (
 from pipeline.cli.screen import complain, print_json, progress_of, say, show_runs, show_status
 from pipeline.errors import ConfigError
 from pipeline.ids import BatchId, RunId
-from pipeline.operations import studies
+from pipeline.operations import growing, plans, studies
 from pipeline.operations.cancelling import cancel_all
 from pipeline.operations.failures import apart
+from pipeline.operations.plans import Plan
 from pipeline.operations.reporting import status
 from pipeline.operations.resuming import Standing, standing, submit_all
 from pipeline.operations.resuming import resume as resume_runs
 from pipeline.operations.run import Run
 from pipeline.operations.settling import adopt_by_hand, void_by_hand
 from pipeline.operations.starting import check_start, open_study
-from pipeline.operations.studies import Plan
 from pipeline.operations.whereabouts import is_named, new_store
 from pipeline.operations.worker import Worker
 from pipeline.pairing import Cohesion
@@ -45,8 +45,8 @@ from pipeline.wording import and_more, counted
 def plan(file: FileArgument, as_json: JsonOption = False, store: StoreOption = None) -> None:
     """Validate, expand, and count requests, batches and tokens. Writes nothing, calls nobody."""
     worker = worker_on(store)
-    planned = studies.plan(file, worker=worker)
-    studies.check_growth(worker, planned)
+    planned = plans.plan(file, worker=worker)
+    growing.check_growth(worker, planned)
     if not is_named(store) and (made := new_store(file, planned.experiment.name)):
         say(f"`pairlog submit` would make a new store in {made}")
     if as_json:
@@ -254,7 +254,7 @@ def submitted(worker: Worker, file: str, *, most_requests: int | None = None, he
     Args:
         here: the store is the working directory's own, because nobody named one.
     """
-    planned = studies.plan(file, worker=worker)
+    planned = plans.plan(file, worker=worker)
     _tell_left_out(planned)
     _tell_outlook(planned)
     check_start(worker, planned, most_requests=most_requests)

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 from pipeline.errors import ConfigError
 from pipeline.operations.failures import apart
+from pipeline.operations.plans import Plan
 from pipeline.operations.slicing import Chosen
-from pipeline.operations.studies import Plan
 from pipeline.operations.worker import Worker
 from pipeline.slices import to_be_sent, to_be_sent_of_run
 from pipeline.wording import counted

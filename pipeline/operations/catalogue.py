@@ -7,8 +7,10 @@ import msgspec
 from pipeline.errors import ConfigError, StoreError
 from pipeline.experiment import read_experiment
 from pipeline.ids import ExperimentName
+from pipeline.operations.growing import check_growth
 from pipeline.operations.material import load_samples, store_samples
-from pipeline.operations.studies import Plan, check_growth, freeze, open_runs, plan
+from pipeline.operations.plans import Plan, plan
+from pipeline.operations.studies import freeze, open_runs
 from pipeline.operations.worker import Worker
 from pipeline.samples import Samples
 from pipeline.storage import keys

@@ -7,12 +7,12 @@ import pyarrow as pa
 
 from pipeline.ids import ExperimentName
 from pipeline.operations.auditing import audit
+from pipeline.operations.plans import plan
 from pipeline.operations.reporting import status
 from pipeline.operations.results import table_of
 from pipeline.operations.resuming import Standing, resume, submit
 from pipeline.operations.run import Run
 from pipeline.operations.starting import check_start, open_study
-from pipeline.operations.studies import plan
 from pipeline.operations.worker import Worker
 from pipeline.simulator.ledger import Ledger
 

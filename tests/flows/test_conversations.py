@@ -12,9 +12,10 @@ import pytest
 from pipeline.clock import SystemClock
 from pipeline.ids import ExperimentName
 from pipeline.operations.cancelling import cancel
+from pipeline.operations.plans import plan
 from pipeline.operations.resuming import resume
 from pipeline.operations.run import Run
-from pipeline.operations.studies import freeze, plan
+from pipeline.operations.studies import freeze
 from pipeline.operations.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator

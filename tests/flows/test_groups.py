@@ -11,10 +11,11 @@ from pipeline.clock import SystemClock
 from pipeline.errors import CorruptObjectError
 from pipeline.events import AnyEvent, AttemptOpened, FileUploaded, Refused, Submitted
 from pipeline.operations.cancelling import cancel
+from pipeline.operations.plans import plan
 from pipeline.operations.resuming import resume, submit
 from pipeline.operations.run import Run
 from pipeline.operations.settling import settle_due
-from pipeline.operations.studies import freeze, open_runs, plan
+from pipeline.operations.studies import freeze, open_runs
 from pipeline.operations.submitting import prepare
 from pipeline.operations.worker import Worker
 from pipeline.settings import Settings

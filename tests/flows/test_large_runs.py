@@ -13,8 +13,9 @@ from pipeline.clock import FixedClock, SystemClock
 from pipeline.events import BatchPlanned, RunPlanned, Segment
 from pipeline.ids import Digest, ExperimentName, RunId, digest
 from pipeline.operations.cancelling import cancel
+from pipeline.operations.plans import plan
 from pipeline.operations.resuming import resume
-from pipeline.operations.studies import freeze, open_runs, plan
+from pipeline.operations.studies import freeze, open_runs
 from pipeline.operations.submitting import ask_for
 from pipeline.operations.worker import Worker
 from pipeline.planning import first_batches

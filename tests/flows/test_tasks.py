@@ -15,7 +15,7 @@ from pipeline.operations.absences import absent_in
 from pipeline.operations.answers import answers_of, ranking_of
 from pipeline.operations.answers import report as answers_report
 from pipeline.operations.explaining import explain
-from pipeline.operations.studies import plan
+from pipeline.operations.plans import plan
 from pipeline.operations.summaries import is_pairwise, measures_of, report
 from pipeline.operations.worker import Worker
 from pipeline.ranking import Ranking, RankingOptions, Unrankable

@@ -27,7 +27,8 @@ from pipeline.events import (
     Submitted,
 )
 from pipeline.ids import Digest, RunId
-from pipeline.operations.studies import freeze, open_runs, plan
+from pipeline.operations.plans import plan
+from pipeline.operations.studies import freeze, open_runs
 from pipeline.operations.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator

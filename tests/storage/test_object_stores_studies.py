@@ -27,8 +27,9 @@ from pipeline.errors import ConfigError, StoreError
 from pipeline.ids import ExperimentName
 from pipeline.notebook import open_study
 from pipeline.operations.moving import Copied, copy_store, usage
+from pipeline.operations.plans import plan
 from pipeline.operations.resuming import resume
-from pipeline.operations.studies import freeze, open_runs, plan
+from pipeline.operations.studies import freeze, open_runs
 from pipeline.operations.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator

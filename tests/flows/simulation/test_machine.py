@@ -10,8 +10,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from pipeline.folding import fold
 from pipeline.operations.auditing import audit
 from pipeline.operations.cancelling import cancel
+from pipeline.operations.plans import plan
 from pipeline.operations.resuming import advance, standing
-from pipeline.operations.studies import freeze, open_runs, plan
+from pipeline.operations.studies import freeze, open_runs
 from pipeline.operations.worker import Worker
 from pipeline.settings import Settings
 from pipeline.state import RunState

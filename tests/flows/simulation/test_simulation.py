@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.operations.auditing import audit
+from pipeline.operations.plans import Plan, plan
 from pipeline.operations.resuming import resume, submit
-from pipeline.operations.studies import Plan, freeze, open_runs, plan
+from pipeline.operations.studies import freeze, open_runs
 from pipeline.operations.worker import Worker
 from pipeline.settings import Settings
 from pipeline.storage.memory import MemoryStore
