@@ -33,7 +33,7 @@ from pipeline.operations.resuming import Standing, standing, submit_all
 from pipeline.operations.resuming import resume as resume_runs
 from pipeline.operations.run import Run
 from pipeline.operations.settling import adopt_by_hand, void_by_hand
-from pipeline.operations.starting import check_start, open_study
+from pipeline.operations.starting import check_start, open_planned
 from pipeline.operations.whereabouts import is_named, new_store
 from pipeline.operations.worker import Worker
 from pipeline.pairing import Cohesion
@@ -269,7 +269,7 @@ def submitted(worker: Worker, file: str, *, most_requests: int | None = None, he
 def _opened(worker: Worker, planned: Plan) -> list[Run]:
     """Open the study; from the first open run on there is something to resume if this is interrupted."""
     try:
-        runs = open_study(worker, planned)
+        runs = open_planned(worker, planned)
     except KeyboardInterrupt:
         if any(run.refresh().plan for run in worker.runs(planned.experiment.name)):
             if_interrupted(RESUMABLE)

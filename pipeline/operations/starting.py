@@ -23,7 +23,7 @@ def check_store(worker: Worker) -> None:
     ensure_proven(worker.store, worker.clock)
 
 
-def open_study(worker: Worker, planned: Plan) -> list[Run]:
+def open_planned(worker: Worker, planned: Plan) -> list[Run]:
     """Freeze the experiment and open its runs, on a store that has shown to let one writer win.
 
     From the first open run on, any worker can go on.
