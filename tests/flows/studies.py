@@ -12,7 +12,7 @@ from pipeline.operations.reporting import status
 from pipeline.operations.results import table_of
 from pipeline.operations.resuming import Standing, resume, submit
 from pipeline.operations.run import Run
-from pipeline.operations.starting import check_start, open_study
+from pipeline.operations.starting import check_start, open_planned
 from pipeline.operations.worker import Worker
 from pipeline.simulator.ledger import Ledger
 
@@ -20,7 +20,7 @@ from pipeline.simulator.ledger import Ledger
 def submitted(worker: Worker, file: Path) -> list[Run]:
     planned = plan(str(file), worker=worker)
     check_start(worker, planned)
-    runs = open_study(worker, planned)
+    runs = open_planned(worker, planned)
     for run in runs:
         submit(run)
     return runs
