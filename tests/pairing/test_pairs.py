@@ -347,5 +347,7 @@ def test_as_many_pairs_as_are_enough_link_everyone_in_most_draws():
 def test_what_ranking_can_come_of_pairs_is_known_before_they_are_judged(
     parts: int, least: int, unranked: int, unpaired: int, expected: str
 ) -> None:
-    found = Cohesion(parts=parts, least=least, unranked=unranked, unpaired=unpaired, contestants=10, possible=45)
+    found = Cohesion(
+        parts=parts, least=least, unranked=unranked, unpaired=unpaired, contestants=10, possible=45, self_pairs=0
+    )
     assert found.outlook == expected
