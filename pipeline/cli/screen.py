@@ -21,9 +21,10 @@ from pipeline.operations.run import Notice
 from pipeline.wording import counted
 
 people = Console(stderr=True, highlight=False, soft_wrap=True)
+_MAYBE = "may be at the provider"
 _WHERE = {
     "submitted": "at the provider", "running": "at the provider", "ended": "back, not yet read",
-    "stored": "back, not yet read", "submitting": "may be at the provider", "uncertain": "may be at the provider",
+    "stored": "back, not yet read", "submitting": _MAYBE, "uncertain": _MAYBE,
     "held": "held",
 }  # fmt: skip
 _LINES = 20  # how often it is said how far live calls are, where there is no terminal
@@ -165,8 +166,8 @@ def _show_open(experiment: ExperimentStatus) -> None:
     if experiment.counts["open"]:
         opened = counted(experiment.counts["open"], "request is", "requests are")
         say(f"{opened} open: {', '.join(parts)}")
-    if "perhaps at the provider" in requests:
-        say("`pairlog resume` looks for what is perhaps at the provider, and sends it again only if it is not there")
+    if _MAYBE in requests:
+        say(f"`pairlog resume` looks for what {_MAYBE}, and sends it again only if it is not there")
 
 
 def show_runs(title: str, headings: Sequence[str], lines: Mapping[RunId, Sequence[int]]) -> None:

@@ -240,7 +240,7 @@ def test_what_may_have_been_created_is_told_with_what_settles_it_and_until_when(
     said = pairlog("status").err
     assert "`pairlog resume` settles it: it is taken over if the provider has it, else sent again" in said
     assert "which it waits for until about " in said
-    assert "`pairlog resume` looks for what is perhaps at the provider" in said
+    assert "`pairlog resume` looks for what may be at the provider" in said
     resumed = pairlog("resume", "--interval", "0.1")
     assert resumed.code == 0
     lines = [line for line in resumed.err.splitlines() if line.startswith("looks until ")]
