@@ -56,7 +56,7 @@ def test_an_uncertain_attempt_is_not_voided_with_the_key_of_another_account(
         assert "another key" in str(runs[0].trouble)
 
 
-def test_an_odd_field_does_not_buy_the_answer_again(
+def test_an_odd_field_costs_no_answer_and_buys_none_again(
     simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile
 ) -> None:
     class Odd(httpx.HTTPTransport):
@@ -71,7 +71,7 @@ def test_an_odd_field_does_not_buy_the_answer_again(
     settings = Settings(environment(simulator, **PACE))
     with Worker(store, clock=SystemClock(), settings=settings, transport=Odd()) as worker:
         finished(worker, experiment_file())
-        assert counts(worker)["errored"] == simulator.ledger.totals.requests == 15
+        assert counts(worker)["ok"] == simulator.ledger.totals.requests == 15
 
 
 def test_a_wrong_address_waits_for_a_person_and_ends_nothing(

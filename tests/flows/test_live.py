@@ -229,7 +229,7 @@ def test_an_interrupt_loses_none_of_the_answers_under_way(
     number: signal.Signals,
 ) -> None:
     simulator = simulate()
-    file = experiment_file(samples=20, judges=LIVE.format(rate=60))
+    file = experiment_file(samples=20, judges=LIVE.format(rate=30))
     with slow_way(simulator, seconds=0.5) as address:
         env = os.environ | environment(simulator, PAIRLOG_STORE=str(tmp_path / "store"), OPENAI_BASE_URL=address)
         command = [sys.executable, "-m", "pipeline.cli", "run", str(file), "--interval", "0.1"]
