@@ -13,15 +13,10 @@ import pytest
 from pipeline.operations.worker import Worker
 from pipeline.simulator import Simulator
 from tests.conftest import environment
+from tests.flows.listening import listening
 from tests.flows.studies import check_against_ledger, column, rows
 
 Simulate = Callable[..., Simulator]
-
-
-def _listening() -> None:
-    """Hear both signals: background jobs ignore the one, and Dagster, where it was imported, then the other as well."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)
 
 
 def pairlog(*arguments: str, env: dict[str, str], cwd: Path) -> subprocess.Popen[str]:
@@ -33,7 +28,7 @@ def pairlog(*arguments: str, env: dict[str, str], cwd: Path) -> subprocess.Popen
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        preexec_fn=_listening,  # noqa: PLW1509 - nothing else of this process is touched
+        preexec_fn=listening,  # noqa: PLW1509 - nothing else of this process is touched
     )
 
 

@@ -25,6 +25,7 @@ from pipeline.settings import Settings
 from pipeline.simulator import Simulator, parse_faults
 from pipeline.storage.local import LocalStore
 from tests.conftest import environment
+from tests.flows.listening import listening
 from tests.flows.studies import column, counts, finished, problems, rows, submitted
 
 LIVE = "[{{provider: openai, model: gpt-6-luna, mode: live, requests_per_second: {rate}}}]"
@@ -233,7 +234,12 @@ def test_an_interrupt_loses_none_of_the_answers_under_way(
     with slow_way(simulator, seconds=0.5) as address:
         env = os.environ | environment(simulator, PAIRLOG_STORE=str(tmp_path / "store"), OPENAI_BASE_URL=address)
         command = [sys.executable, "-m", "pipeline.cli", "run", str(file), "--interval", "0.1"]
-        first = subprocess.Popen(command, env=env, stderr=subprocess.DEVNULL)
+        first = subprocess.Popen(
+            command,
+            env=env,
+            stderr=subprocess.DEVNULL,
+            preexec_fn=listening,  # noqa: PLW1509 - nothing else of this process is touched
+        )
         until = time.monotonic() + 60
         while simulator.ledger.totals.live < 60 and time.monotonic() < until:
             time.sleep(0.01)
