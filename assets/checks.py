@@ -10,7 +10,7 @@ from assets.judging import comparisons, submitted_batches
 from assets.resources import Workers
 from assets.results import diagnostics, rankings
 from pipeline.ids import ExperimentName, SegmentId
-from pipeline.operations import answers, checking, slicing
+from pipeline.operations import answers, by_segment, checking
 from pipeline.operations.catalogue import Catalogue, read_catalogue
 from pipeline.operations.checking import Rate, Seen
 from pipeline.operations.reporting import Waiting, waiting_for_a_person
@@ -42,9 +42,9 @@ _CLAIMS = {
     ]
 )
 def rows_of_segments(context: dg.AssetCheckExecutionContext, workers: Workers) -> Iterator[dg.AssetCheckResult]:
-    """Read the rows of the slices once and hold every claim against them; of all finished ones, if none is named."""
+    """Read the rows of the segments once and hold every claim against them; of all finished ones, if none is named."""
     with workers.worker(context.log) as worker:
-        found = checking.look_at(slicing.choose(worker, _segments(context, worker)))
+        found = checking.look_at(by_segment.choose(worker, _segments(context, worker)))
     yield _conservation(found)
     yield _schema(found)
     yield _duplicates(found)
@@ -53,10 +53,10 @@ def rows_of_segments(context: dg.AssetCheckExecutionContext, workers: Workers) -
 
 
 def _segments(context: dg.AssetCheckExecutionContext, worker: Worker) -> list[SegmentId]:
-    """Return the slices that the Dagster run is about; all that are finished if it names none."""
+    """Return the segments that the Dagster run is about; all that are finished if it names none."""
     if _is_partitioned(context):
         return [SegmentId(key) for key in context.partition_keys]
-    return checking.finished_slices(worker)
+    return checking.finished_segments(worker)
 
 
 def _experiments(context: dg.AssetCheckExecutionContext, worker: Worker) -> list[ExperimentName]:
@@ -77,7 +77,7 @@ def _is_partitioned(context: dg.AssetCheckExecutionContext) -> bool:
 
 def _conservation(found: list[Seen]) -> dg.AssetCheckResult:
     wrong: list[list[object]] = [
-        [each.slice.segment_id, each.slice.requests, each.rows, each.slice.counts.open]
+        [each.segment.segment_id, each.segment.requests, each.rows, each.segment.counts.open]
         for each in found
         if not each.is_conserved
     ]
@@ -92,12 +92,12 @@ def _conservation(found: list[Seen]) -> dg.AssetCheckResult:
 
 
 def _schema(found: list[Seen]) -> dg.AssetCheckResult:
-    wrong = [each.slice.segment_id for each in found if not each.is_typed]
+    wrong = [each.segment.segment_id for each in found if not each.is_typed]
     return dg.AssetCheckResult(check_name="schema_matches_contract", passed=not wrong, metadata={"wrong": wrong})
 
 
 def _duplicates(found: list[Seen]) -> dg.AssetCheckResult:
-    doubled = [each.slice.segment_id for each in found if each.is_doubled]
+    doubled = [each.segment.segment_id for each in found if each.is_doubled]
     return dg.AssetCheckResult(
         check_name="no_duplicate_rows",
         passed=not doubled,

@@ -8,9 +8,9 @@ from assets.partitions import experiments, segments
 from assets.resources import Workers
 from pipeline.ids import ExperimentName
 from pipeline.operations.absences import absent_from
+from pipeline.operations.by_segment import all_segments
 from pipeline.operations.catalogue import stored_samples, take_in
 from pipeline.operations.material import PAIRS, load_samples
-from pipeline.operations.slicing import all_slices
 from pipeline.operations.worker import Worker
 from pipeline.samples import Samples
 
@@ -63,19 +63,19 @@ def _absent(worker: Worker, found: Samples) -> metadata.Metadata:
     metadata={"dagster/column_schema": metadata.column_schema(PAIRS)},
 )
 def pairs(context: dg.AssetExecutionContext, workers: Workers) -> dg.MaterializeResult[None]:
-    """Which samples meet in which order, and the slices in which each run of the grid will ask about them.
+    """Which samples meet in which order, and the segments in which each run of the grid will ask about them.
 
-    Making pairs fixes the experiment: from now on its file may grow by runs, but no request of it changes. The slices
+    Making pairs fixes the experiment: from now on its file may grow by runs, but no request of it changes. The segments
     appear as partitions of `submitted_batches`; nothing is sent before somebody materializes those.
     """
     name = ExperimentName(context.partition_key)
     with workers.proven(context.log) as worker:
         planned = take_in(worker, name)
-        slices = all_slices(worker, name)
+        cut = all_segments(worker, name)
         runs = worker.runs(name)
         pairs_made = len(planned.pairs) if planned else max(run.config.requests for run in runs)
         absent = _absent(worker, load_samples(worker.store, worker.experiments(name)[-1][1]))
-    context.instance.add_dynamic_partitions(str(segments.name), [each.segment_id for each in slices])
+    context.instance.add_dynamic_partitions(str(segments.name), [each.segment_id for each in cut])
     tokens = {run.config.run_id: run.input_tokens for run in planned.runs} if planned else {}
     rows = [
         [
@@ -83,7 +83,7 @@ def pairs(context: dg.AssetExecutionContext, workers: Workers) -> dg.Materialize
             run.config.judge.provider,
             run.config.judge.model,
             run.config.requests,
-            sum(each.run_id == run.run_id for each in slices),
+            sum(each.run_id == run.run_id for each in cut),
             tokens.get(run.run_id),
         ]
         for run in runs
@@ -93,7 +93,7 @@ def pairs(context: dg.AssetExecutionContext, workers: Workers) -> dg.Materialize
             "dagster/partition_row_count": pairs_made,
             "runs": len(runs),
             "requests": sum(run.config.requests for run in runs),
-            "segments": len(slices),
+            "segments": len(cut),
             "input tokens, about": sum(tokens.values()),
             "grid": dg.MetadataValue.md(
                 metadata.markdown_table(["run", "provider", "model", "requests", "segments", "≈ input tokens"], rows)

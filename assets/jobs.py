@@ -1,4 +1,4 @@
-"""What can be launched as a whole: submit an experiment within a budget, collect finished slices, rank."""
+"""What can be launched as a whole: submit an experiment within a budget, collect finished segments, rank."""
 
 import dagster as dg
 from pydantic import Field
@@ -10,9 +10,9 @@ from assets.resources import Workers
 from assets.results import rankings
 from assets.summaries import about_sent, is_sent, why
 from pipeline.ids import ExperimentName
-from pipeline.operations import slicing
+from pipeline.operations import by_segment
+from pipeline.operations.by_segment import all_segments
 from pipeline.operations.catalogue import take_in
-from pipeline.operations.slicing import all_slices
 from pipeline.wording import counted
 
 
@@ -25,16 +25,16 @@ class Confirmed(Budget):
 
 @dg.op(pool=PROVIDER_POOL)
 def submit_experiment(context: dg.OpExecutionContext, config: Confirmed, workers: Workers) -> None:
-    """Take the experiment in and send every slice of it that is not sent yet, if that is within the budget."""
+    """Take the experiment in and send every segment of it that is not sent yet, if that is within the budget."""
     name = ExperimentName(config.experiment)
     with workers.proven(context.log) as worker:
         take_in(worker, name)
-        keys = [each.segment_id for each in all_slices(worker, name)]
-        chosen = slicing.choose(worker, keys)
+        keys = [each.segment_id for each in all_segments(worker, name)]
+        chosen = by_segment.choose(worker, keys)
         config.check(chosen)
         context.instance.add_dynamic_partitions(str(experiments.name), [name])
         context.instance.add_dynamic_partitions(str(segments.name), keys)
-        found = [(some.run, each) for some in chosen for each in slicing.send(some)]
+        found = [(some.run, each) for some in chosen for each in by_segment.send(some)]
         for run, each in found:
             if is_sent(run, each):
                 about = about_sent(run, each)
@@ -57,17 +57,17 @@ def submit() -> None:
 make_pairs = dg.define_asset_job(
     "make_pairs",
     selection=dg.AssetSelection.assets(samples, pairs),
-    description="Read an experiment's samples, make its pairs and fix its slices; sends nothing.",
+    description="Read an experiment's samples, make its pairs and fix its segments; sends nothing.",
 )
 send = dg.define_asset_job(
     "send",
     selection=dg.AssetSelection.assets(submitted_batches),
-    description="Send slices; the sensor asks for it only to go on with what a person has asked for.",
+    description="Send segments; the sensor asks for it only to go on with what a person has asked for.",
 )
 collect = dg.define_asset_job(
     "collect",
     selection=dg.AssetSelection.assets(provider_outputs, comparisons),
-    description="Fetch and read what came back for slices.",
+    description="Fetch and read what came back for segments.",
 )
 rank = dg.define_asset_job(
     "rank",

@@ -1,4 +1,4 @@
-"""What the judges are asked and what they answer, slice by slice: send, fetch, read.
+"""What the judges are asked and what they answer, segment by segment: send, fetch, read.
 
 Each asset advances the log and reports where it stands. Materializing a cell twice, a backfill, a retry or a second
 daemon finds the work done and costs nothing.
@@ -16,9 +16,9 @@ from assets.partitions import segments
 from assets.resources import Workers
 from assets.summaries import about_outputs, about_rows, about_sent, is_sent, report, total, why
 from pipeline.ids import SegmentId
-from pipeline.operations import slicing
+from pipeline.operations import by_segment
 from pipeline.operations.budgets import check_budget, wanted_by
-from pipeline.operations.slicing import Chosen
+from pipeline.operations.by_segment import Chosen
 from pipeline.operations.worker import Worker
 from pipeline.tasks import task_named
 
@@ -32,7 +32,7 @@ class Budget(dg.Config):
     most_requests: int | None = Field(default=None, description="Send nothing if it would be more requests than this.")
 
     def check(self, chosen: Iterable[Chosen]) -> None:
-        """Raise ConfigError if the slices that nobody asked for yet lead to more requests than may be sent."""
+        """Raise ConfigError if the segments that nobody asked for yet lead to more requests than may be sent."""
         remedy = "Raise it, or choose fewer segments"
         check_budget(wanted_by(chosen), self.most_requests, limit="most_requests", remedy=remedy)
 
@@ -50,7 +50,7 @@ class Budget(dg.Config):
 def submitted_batches(
     context: dg.AssetExecutionContext, config: Budget, workers: Workers
 ) -> dg.MaterializeResult[None]:
-    """Slices handed to their provider: announced in the log before, recorded after, never paid for twice.
+    """Segments handed to their provider: announced in the log before, recorded after, never paid for twice.
 
     This is the one asset that costs money, and only a person or a schedule of theirs materializes it. What is
     rate-limited or waits for credit stays in the log and continues by itself.
@@ -58,7 +58,7 @@ def submitted_batches(
     with workers.proven(context.log) as worker:
         chosen = _chosen(context, worker)
         config.check(chosen)
-        found = [(some, each) for some in chosen for each in slicing.send(some)]
+        found = [(some, each) for some in chosen for each in by_segment.send(some)]
         report(context, found, about=about_sent, done=is_sent, missing="not at their provider yet")
     return dg.MaterializeResult(metadata=total(found))
 
@@ -76,7 +76,7 @@ def submitted_batches(
 def provider_outputs(context: dg.AssetExecutionContext, workers: Workers) -> dg.MaterializeResult[None]:
     """What came back, byte for byte, stored before anything reads it; also of batches that expired or failed."""
     with workers.proven(context.log) as worker:
-        found = [(some, each) for some in _chosen(context, worker) for each in slicing.fetch(some)]
+        found = [(some, each) for some in _chosen(context, worker) for each in by_segment.fetch(some)]
         report(
             context,
             found,
@@ -99,13 +99,13 @@ def provider_outputs(context: dg.AssetExecutionContext, workers: Workers) -> dg.
     metadata={"dagster/column_schema": metadata.column_schema(task_named("pairwise").SCHEMA)},
 )
 def comparisons(context: dg.AssetExecutionContext, workers: Workers) -> Iterator[dg.MaterializeResult[None]]:
-    """One typed row for every request of the slice, whatever became of it; failures are rows too, never ties.
+    """One typed row for every request of the segment, whatever became of it; failures are rows too, never ties.
 
     What got no answer is sent again at once, up to the experiment's `attempts`. A cell turns green when all its
     requests have reached their end.
     """
     with workers.proven(context.log) as worker:
-        found = [(some, each) for some in _chosen(context, worker) for each in slicing.publish(some)]
+        found = [(some, each) for some in _chosen(context, worker) for each in by_segment.publish(some)]
         waiting = [each for _, each in found if not each.is_finished]
         for each in waiting:
             context.log.warning("%s: %s", each.segment_id, why(each))
@@ -118,7 +118,7 @@ def _chosen(context: dg.AssetExecutionContext, worker: Worker) -> list[Chosen]:
     keys = context.partition_keys
     if not keys:
         raise dg.Failure(description="this Dagster run names no segment; choose at least one", allow_retries=False)
-    return slicing.choose(worker, (SegmentId(key) for key in keys))
+    return by_segment.choose(worker, (SegmentId(key) for key in keys))
 
 
 ASSETS = [submitted_batches, provider_outputs, comparisons]

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pipeline.domain import Counts
 from pipeline.ids import RunId
-from pipeline.slices import Slice
+from pipeline.segments import SegmentState
 
 GROUP = "pairlog"
 OWNERS = ["team:pairlog"]
@@ -74,8 +74,8 @@ def of_counts(counts: Counts) -> Metadata:
     return {name: dg.MetadataValue.int(number) for name, number in shown.items()}
 
 
-def of_batches(slices: Iterable[Slice], *, providers: Mapping[RunId, str]) -> dg.MetadataValue:
-    """Return the batches of the slices with their providers' names for them; `providers` goes by run."""
+def of_batches(segments: Iterable[SegmentState], *, providers: Mapping[RunId, str]) -> dg.MetadataValue:
+    """Return the batches of the segments with their providers' names for them; `providers` goes by run."""
     rows = [
         [
             each.segment_id,
@@ -87,15 +87,15 @@ def of_batches(slices: Iterable[Slice], *, providers: Mapping[RunId, str]) -> dg
             took(each) if batch.phase == "published" else "",
             batch.note,
         ]
-        for each in slices
+        for each in segments
         for batch in each.batches
     ]
     head = ["segment", "batch", "send", "at the provider", "phase", "requests", "took", "note"]
     return dg.MetadataValue.md(markdown_table(head, rows))
 
 
-def took(each: Slice) -> str:
-    """Return how long the slice was at its provider, for people."""
+def took(each: SegmentState) -> str:
+    """Return how long the segment was at its provider, for people."""
     sent = [batch.submitted_at for batch in each.batches if batch.submitted_at]
     ended = [batch.ended_at for batch in each.batches if batch.ended_at]
     if not sent or not ended:

@@ -1,6 +1,6 @@
 """The two partition definitions, both filled by sensors: experiments by name, segments by the log.
 
-A cell of a segment asset is one slice of one run. Ranges of segments follow the order in which they were added.
+A cell of a segment asset is a segment of a run. Ranges of segments follow the order in which they were added.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

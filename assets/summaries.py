@@ -1,4 +1,4 @@
-"""Where each slice stands, for the person who looks at its cell, and what a Dagster run says when some are not done."""
+"""Where each segment stands, for whoever looks at its cell, and what a Dagster run says when some are not done."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,12 +10,12 @@ from assets import metadata
 from assets.metadata import Metadata
 from pipeline import planning
 from pipeline.domain import Counts
+from pipeline.operations.by_segment import Chosen, rows_of
 from pipeline.operations.run import Run
-from pipeline.operations.slicing import Chosen, rows_of
-from pipeline.slices import Slice, is_handed_over
+from pipeline.segments import SegmentState, is_handed_over
 from pipeline.tasks import task_named
 
-Found = Sequence[tuple[Chosen, Slice]]
+Found = Sequence[tuple[Chosen, SegmentState]]
 
 _TOKENS = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
 _PREVIEWED = 5
@@ -27,11 +27,11 @@ def report(
     context: dg.AssetExecutionContext,
     found: Found,
     *,
-    about: Callable[[Run, Slice], Metadata],
-    done: Callable[[Run, Slice], bool],
+    about: Callable[[Run, SegmentState], Metadata],
+    done: Callable[[Run, SegmentState], bool],
     missing: str,
 ) -> None:
-    """Attach to each slice that is done what there is to know; where some are not, keep those and fail with reasons."""
+    """Attach to each segment that is done what there is to know; where some are not, keep them and fail, saying why."""
     ready = {each.segment_id: about(some.run, each) for some, each in found if done(some.run, each)}
     if len(ready) == len(found):
         for key, known in ready.items():
@@ -48,13 +48,13 @@ def report(
     )
 
 
-def is_sent(run: Run, each: Slice) -> bool:
-    """Say whether the cell of a slice is green once it was materialized."""
+def is_sent(run: Run, each: SegmentState) -> bool:
+    """Say whether the cell of a segment is green once it was materialized."""
     return is_handed_over(each, live=run.is_live)
 
 
-def why(each: Slice) -> str:
-    """Return why a slice is not where somebody wants it, in words."""
+def why(each: SegmentState) -> str:
+    """Return why a segment is not where somebody wants it, in words."""
     if not each.is_asked:
         return "nobody asked to send it; materialize submitted_batches first"
     held = [batch for batch in each.batches if batch.phase == "held"]
@@ -69,12 +69,12 @@ def why(each: Slice) -> str:
 
 
 def batches_of(found: Found) -> dg.MetadataValue:
-    """Return the batches of slices with the provider's own names for them."""
+    """Return the batches of segments with the provider's own names for them."""
     providers = {each.run_id: some.run.config.judge.provider for some, each in found}
     return metadata.of_batches((each for _, each in found), providers=providers)
 
 
-def about_sent(run: Run, each: Slice) -> Metadata:
+def about_sent(run: Run, each: SegmentState) -> Metadata:
     """Return what was handed over."""
     inputs = [batch.input for batch in each.batches if batch.input is not None]
     return {
@@ -85,7 +85,7 @@ def about_sent(run: Run, each: Slice) -> Metadata:
     }
 
 
-def about_outputs(run: Run, each: Slice) -> Metadata:
+def about_outputs(run: Run, each: SegmentState) -> Metadata:
     """Return what came back."""
     parts = [part for batch in each.batches for part in batch.parts]
     rows = [[part.name, f"{run.worker.store.url}/{part.key}", part.bytes, part.digest] for part in parts]
@@ -98,7 +98,7 @@ def about_outputs(run: Run, each: Slice) -> Metadata:
     }
 
 
-def about_rows(run: Run, each: Slice) -> Metadata:
+def about_rows(run: Run, each: SegmentState) -> Metadata:
     """Return how the requests ended, what they used, and a few rows."""
     schema = task_named(run.config.task).SCHEMA
     return {
@@ -121,7 +121,7 @@ def _shown(run: Run) -> list[str]:
 
 
 def total(found: Found) -> Metadata:
-    """Return the conservation row over all slices of a Dagster run."""
+    """Return the conservation row over all segments of a Dagster run."""
     return metadata.of_counts(sum((each.counts for _, each in found), Counts()))
 
 
@@ -134,7 +134,7 @@ def _judge(run: Run) -> Metadata:
     }
 
 
-def _batches(run: Run, each: Slice) -> dg.MetadataValue:
+def _batches(run: Run, each: SegmentState) -> dg.MetadataValue:
     return metadata.of_batches([each], providers={run.run_id: run.config.judge.provider})
 
 

@@ -26,7 +26,7 @@ _AWAITS_FILES = ", no files yet"
 
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A fixed slice of a run's requests: `requests` of them from position `start` on."""
+    """A fixed part of a run's requests: `requests` of them from position `start` on."""
 
     start: int
     requests: int
@@ -77,11 +77,11 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type
 
 
 class RunPlanned(Event, frozen=True, kw_only=True, gc=False, tag="run-planned"):
-    """The run's requests are fixed, and the slices of those that can be asked at once.
+    """The run's requests are fixed, and the segments of those that can be asked at once.
 
-    There are more requests than these slices hold where later ones go on from the answers to earlier ones
+    There are more requests than these segments hold where later ones go on from the answers to earlier ones
     (`TurnPlanned`).
-    `asked` says what a person asked for: every run of the frozen experiment, or only slices named one by one.
+    `asked` says what a person asked for: every run of the frozen experiment, or only segments named one by one.
     """
 
     experiment: ExperimentName
@@ -100,7 +100,7 @@ class Resubmitted(Event, frozen=True, kw_only=True, gc=False, tag="resubmitted")
 
 
 class BatchPlanned(Event, frozen=True, kw_only=True, gc=False, tag="batch-planned"):
-    """A slice, or what got no answer in the batch `after`, is to be sent.
+    """A segment, or what got no answer in the batch `after`, is to be sent.
 
     `send` counts the sendings of these requests, this one included. With `not_before` it waits until then, or for a
     person, because the account was at fault that the batch `after` got no answers: the `reason` says how. Where it was
@@ -118,9 +118,9 @@ class BatchPlanned(Event, frozen=True, kw_only=True, gc=False, tag="batch-planne
 
 
 class TurnPlanned(Event, frozen=True, kw_only=True, gc=False, tag="turn-planned"):
-    """Every request of the slice `after` has ended: what goes on from its answers is cut into these further slices.
+    """Every request of the segment `after` has ended: what goes on from its answers is cut into these further segments.
 
-    Slices are numbered through: these follow on those that were there before.
+    Segments are numbered through: these follow on those that were there before.
     """
 
     after: int

@@ -117,7 +117,7 @@ class _Drafts(dict[BatchId, BatchDraft]):
 
 
 def _asked_for(plan: RunPlanned | None, event: RunPlanned) -> RunPlanned:
-    """Return the plan: the first one stands, but a run planned slice by slice may be asked for as a whole later."""
+    """Return the plan: the first one stands, but a run planned segment by segment may be asked for as a whole later."""
     if plan is None:
         return event
     if event.asked in {plan.asked, "segments"} or plan.run_digest != event.run_digest:

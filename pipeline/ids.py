@@ -1,7 +1,7 @@
 """Names and digests: every identifier is made here, and only here.
 
 No identifier is ever parsed to learn what it stands for; the log and the tables say that. (A request id says where to
-look for it; what is found there is compared with the whole of it. The batches of a slice are counted through.)
+look for it; what is found there is compared with the whole of it. The batches of a segment are counted through.)
 """
 
 import binascii
@@ -62,19 +62,19 @@ def run_ids(experiment: ExperimentName, cells: Sequence[Sequence[str]]) -> list[
 
 
 def segment_id(run_id: RunId, index: int) -> SegmentId:
-    """Return the name of a run's slice."""
+    """Return the name of a run's segment."""
     return SegmentId(f"{run_id}--s{index:03d}")
 
 
 def batch_id(segment: int, number: int) -> BatchId:
-    """Return the name of a slice's batch inside its run; number 1 is the first, later ones send again."""
+    """Return the name of a segment's batch inside its run; number 1 is the first, later ones send again."""
     return BatchId(f"s{segment:03d}-{number}")
 
 
 def following_batch_id(before: BatchId) -> BatchId:
     """Return the name of the batch that sends again what got no answer in the one before."""
-    slice_, _, number = before.rpartition("-")
-    return BatchId(f"{slice_}-{int(number) + 1}")
+    segment, _, number = before.rpartition("-")
+    return BatchId(f"{segment}-{int(number) + 1}")
 
 
 def name_digests(names: Iterable[str]) -> Digests:

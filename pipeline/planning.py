@@ -56,7 +56,7 @@ def due(state: RunState, now: datetime, *, mended: bool = False, only: Container
 
     Args:
         mended: a person is here and may have mended the account.
-        only: look at nothing but these slices.
+        only: look at nothing but these segments.
     """
     active = state.batches.active.values()
     batches = tuple(batch for batch in active if only is None or batch.segment in only)
@@ -122,7 +122,7 @@ def is_open(state: RunState) -> bool:
 
 
 def is_complete(state: RunState) -> bool:
-    """Say whether every slice of the run was asked for and every request has reached its end."""
+    """Say whether every segment of the run was asked for and every request has reached its end."""
     return state.plan is not None and not is_open(state) and not unasked(state)
 
 
@@ -224,7 +224,7 @@ def to_clean(state: RunState) -> list[BatchState]:
 
 
 def unasked(state: RunState) -> list[int]:
-    """Return the slices of the run that nobody asked to send."""
+    """Return the segments of the run that nobody asked to send."""
     if state.plan is None:
         return []
     asked = state.batches.ended()
@@ -232,7 +232,7 @@ def unasked(state: RunState) -> list[int]:
 
 
 def unfollowed(state: RunState) -> list[int]:
-    """Return the slices whose requests have all ended and that nothing goes on from yet, though something may."""
+    """Return the segments whose requests have all ended and that nothing goes on from yet, though something may."""
     if state.plan is None or sum(segment.requests for segment in state.segments) == state.plan.requests:
         return []
     ended = state.batches.ended()
@@ -245,7 +245,7 @@ def unfollowed(state: RunState) -> list[int]:
 
 
 def first_batches(segments: Iterable[tuple[int, Segment]]) -> list[BatchPlanned]:
-    """Return the plan for the first sending of these slices."""
+    """Return the plan for the first sending of these segments."""
     return [
         BatchPlanned(batch_id=batch_id(index, 1), segment=index, send=1, requests=segment.requests)
         for index, segment in segments
@@ -269,7 +269,7 @@ def next_batch(batch: BatchState, *, again: int, burns: bool, pause: Pause | Non
 def cut(
     sizes: NDArray[np.int64], limits: Limits, *, segments: int | None = None, offset: int = 0
 ) -> tuple[Segment, ...]:
-    """Return the slices of a run: as few as the limits allow, or `segments` even ones that respect them too.
+    """Return the segments of a run: as few as the limits allow, or `segments` even ones that respect them too.
 
     The first line stands at position `offset`. One of size 0 is never sent, because it is larger than any batch may be
     or has nothing to go on from.
@@ -290,7 +290,7 @@ def cut(
 
 
 def too_many(segments: tuple[Segment, ...]) -> bool:
-    """Say whether a run has more slices than its first commit can name."""
+    """Say whether a run has more segments than its first commit can name."""
     return len(segments) > _MOST_SEGMENTS
 
 

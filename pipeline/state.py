@@ -124,7 +124,7 @@ class Pack(Protocol):
 
     @property
     def ended(self) -> Mapping[int, int]:
-        """How many requests of each slice that they are of ended in them."""
+        """How many requests of each segment that they are of ended in them."""
         ...
 
     @property
@@ -187,7 +187,7 @@ class Batches(Mapping[BatchId, BatchState]):
         return Counts.sum_of([*looked_at, *(pack.counts for pack in self.packs)])
 
     def ended(self) -> Counter[int]:
-        """Return how many requests ended in published batches, for each slice that some batch is of."""
+        """Return how many requests ended in published batches, for each segment that some batch is of."""
         found = Counter[int]()
         for pack in self.packs:
             found.update(pack.ended)
@@ -230,7 +230,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """Every slice of the run by its number: those of its plan, then those that went on from them."""
+        """Every segment of the run by its number: those of its plan, then those that went on from them."""
         planned = self.plan.segments if self.plan else ()
         return sum((turn.segments for turn in self.turns), planned)
 

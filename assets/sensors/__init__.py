@@ -1,7 +1,7 @@
 """What runs by itself: experiments are registered, open batches polled, finished ones collected, answers computed.
 
 On by default, for looking costs nothing. Nothing is sent that a person has not asked for: a sensor only goes on with
-slices that the log says were asked for. Every tick may be repeated, previewed, overlapped or lost without harm, for
+segments that the log says were asked for. Every tick may be repeated, previewed, overlapped or lost without harm, for
 all it decides on is in the log; cursors are hints.
 """
 

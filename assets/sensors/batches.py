@@ -1,4 +1,4 @@
-"""Polls every open batch, and asks Dagster for what became due: many slices in one Dagster run.
+"""Polls every open batch, and asks Dagster for what became due: many segments in one Dagster run.
 
 The work is done by `pipeline`, as `pairlog resume` does it; who else does it at the same time does no harm.
 """
@@ -17,7 +17,7 @@ from assets.summaries import about_sent, is_sent
 from pipeline.ids import digest_of
 from pipeline.operations.run import Run
 from pipeline.operations.watching import Round, Watch, oldest
-from pipeline.slices import Slice, is_to_collect, may_go_on, slices_of
+from pipeline.segments import SegmentState, is_to_collect, may_go_on, segments_of
 from pipeline.state import AT_PROVIDER
 from pipeline.wording import counted
 
@@ -32,7 +32,7 @@ _UNFINISHED = [
     dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING,
 ]  # fmt: skip
 _NOTHING_NEW = {"ops": {submitted_batches.op.name: {"config": {"most_requests": 0}}}}
-_Found = Sequence[tuple[Run, Slice]]
+_Found = Sequence[tuple[Run, SegmentState]]
 
 
 class _View(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,11 +54,11 @@ def batch_status(context: dg.SensorEvaluationContext, workers: Workers) -> dg.Se
             return dg.SensorResult(skip_reason="another tick is still at work", cursor=context.cursor)
         runs = watch.runs()
         seen = watch.round(runs, seconds=_POLLING_SECONDS, after=context.cursor or "")
-        found = [(run, each) for run in runs for each in slices_of(run.state)]
+        found = [(run, each) for run in runs for each in segments_of(run.state)]
         view = _view(context.instance, found, watch.worker.clock.now())
         requests = [*_requests(watch, found, view)][:_MOST_REQUESTS]
         for run in runs:
-            if all(each.segment_id in view.parsed for each in slices_of(run.state)):
+            if all(each.segment_id in view.parsed for each in segments_of(run.state)):
                 watch.set_aside(run)
         said = _said(watch, runs, seen)
     for trouble in seen.troubles:
@@ -90,13 +90,13 @@ def _view(instance: dg.DagsterInstance, found: _Found, now: datetime) -> _View:
 
 
 def _requests(watch: Watch, found: _Found, view: _View) -> Iterator[dg.RunRequest]:
-    """Yield what is to be collected, then what is to be sent on; neighbouring slices of a provider together."""
+    """Yield what is to be collected, then what is to be sent on; neighbouring segments of a provider together."""
     now = watch.worker.clock.now()
 
-    def is_due(_: Run, each: Slice) -> bool:
+    def is_due(_: Run, each: SegmentState) -> bool:
         return is_to_collect(each, is_shown=each.segment_id in view.parsed)
 
-    def waits(run: Run, each: Slice) -> bool:
+    def waits(run: Run, each: SegmentState) -> bool:
         return may_go_on(each, now, live=run.is_live) and watch.worker.leases.is_free(run.run_id)
 
     yield from _in_blocks(watch, found, view, name=collect.name, config={}, wanted=is_due)
@@ -111,17 +111,17 @@ def _in_blocks(
     *,
     name: str,
     config: Mapping[str, object],
-    wanted: Callable[[Run, Slice], bool],
+    wanted: Callable[[Run, SegmentState], bool],
 ) -> Iterator[dg.RunRequest]:
     """Yield a request for each block; `config` holds if other segments come between before Dagster runs it."""
-    by_provider: dict[str, dict[str, Slice]] = {}
+    by_provider: dict[str, dict[str, SegmentState]] = {}
     for run, each in found:
         if each.segment_id not in view.busy and wanted(run, each):
             by_provider.setdefault(run.config.judge.provider, {})[each.segment_id] = each
     period = int(watch.worker.clock.now().timestamp() // _RETRY_SECONDS)
-    for provider, slices in by_provider.items():
-        for block in blocks(view.order, slices, longest=_LONGEST_BLOCK):
-            state = [(batch.batch_id, batch.phase) for key in block.keys for batch in slices[key].batches]
+    for provider, wanting in by_provider.items():
+        for block in blocks(view.order, wanting, longest=_LONGEST_BLOCK):
+            state = [(batch.batch_id, batch.phase) for key in block.keys for batch in wanting[key].batches]
             yield dg.RunRequest(
                 job_name=name,
                 run_key=f"{name}|{block.keys[0]}..{block.keys[-1]}|{digest_of(state)[:16]}|{period}",

@@ -26,7 +26,7 @@ PATIENCE_SECONDS = 120
 WHAT_TO_CLICK = f"""
 Pairlog in Dagster is ready: open {ADDRESS}/asset-groups
 
-  1. samples, then pairs: Materialize, choose All (`essays`). Nothing is sent; its slices appear as segments.
+  1. samples, then pairs: Materialize, choose All (`essays`). Nothing is sent; its segments appear.
      (The sensor `experiment_files` registers the partition within half a minute of the start.)
   2. submitted_batches: Materialize, choose All, launch. (Or job `submit`: experiment essays, most_requests 1000.)
      Segments of a backfill start after half a minute; one segment alone starts at once.

@@ -70,7 +70,7 @@ class PairsSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class BatchSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a run is cut into slices: by size or into a number of them."""
+    """How a run is cut into segments: by size or into a number of them."""
 
     max_requests: _Count | None = None
     max_bytes: _Count | None = None

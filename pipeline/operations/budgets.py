@@ -7,11 +7,11 @@ way there or sent again does not: it was agreed to when it was asked for.
 from collections.abc import Iterable
 
 from pipeline.errors import ConfigError
+from pipeline.operations.by_segment import Chosen
 from pipeline.operations.failures import apart
 from pipeline.operations.plans import Plan
-from pipeline.operations.slicing import Chosen
 from pipeline.operations.worker import Worker
-from pipeline.slices import to_be_sent, to_be_sent_of_run
+from pipeline.segments import to_be_sent, to_be_sent_of_run
 from pipeline.wording import counted
 
 
@@ -24,8 +24,8 @@ def check_budget(wanted: int, most: int | None, *, limit: str, remedy: str) -> N
 
 
 def wanted_by(chosen: Iterable[Chosen]) -> int:
-    """Return how many requests asking for these slices leads to."""
-    return sum(to_be_sent(some.run.state, each) for some in chosen for each in some.slices())
+    """Return how many requests asking for these segments leads to."""
+    return sum(to_be_sent(some.run.state, each) for some in chosen for each in some.segments())
 
 
 def wanted_by_plan(worker: Worker, planned: Plan) -> int:

@@ -35,7 +35,7 @@ def cancel_all(worker: Worker, runs: list[Run]) -> int:
 def cancel(run: Run) -> int:
     """Ask for the end of every open batch of the run; return how many that were.
 
-    Slices that nobody asked to send are planned first, so that their requests end as cancelled too. A batch that this
+    Segments that nobody asked to send are planned first, so that their requests end as cancelled too. A batch that this
     key cannot look for becomes a trouble of the run: it ends when a person has settled it.
     """
     asked = _record(run)
@@ -58,7 +58,7 @@ def cancel(run: Run) -> int:
 def _record(run: Run) -> set[BatchId]:
     """Append the wish, behind whatever was decided meanwhile; return the batches it is about.
 
-    A run of very many slices takes several commits. What is asked for already goes first, and no slice is planned
+    A run of very many segments takes several commits. What is asked for already goes first, and no segment is planned
     without being cancelled in the same commit: who stops in between has cancelled less, and sent nothing more.
     """
     asked: set[BatchId] = set()
@@ -72,7 +72,7 @@ def _record(run: Run) -> set[BatchId]:
 
 
 def _wish(state: RunState) -> tuple[*tuple[BatchPlanned, ...], CancelAsked] | None:
-    """Return the next commit: the end of batches that are open or, if none is, of slices that nobody asked for."""
+    """Return the next commit: the end of batches that are open or, if none is, of segments that nobody asked for."""
     open_ = [
         batch.batch_id
         for batch in state.batches.active.values()

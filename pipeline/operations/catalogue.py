@@ -62,7 +62,7 @@ def _name(location: str) -> ExperimentName:
 
 
 def take_in(worker: Worker, name: ExperimentName) -> Plan | None:
-    """Freeze the experiment's file and fix the slices of its runs, asking for none of them; return what it holds.
+    """Freeze the experiment's file and fix the segments of its runs, asking for none of them; return what it holds.
 
     An experiment that has no file here, because it was submitted from elsewhere, is left as it is: None.
     """

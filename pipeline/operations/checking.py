@@ -1,4 +1,4 @@
-"""What is claimed of published rows, slice by slice: that they agree with the log, and that enough can be used."""
+"""What is claimed of published rows, segment by segment: that they agree with the log, and that enough can be used."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,17 +6,17 @@ import msgspec
 
 from pipeline.domain import STATUSES, Checks, Counts
 from pipeline.ids import SegmentId
+from pipeline.operations.by_segment import Chosen, all_segments, rows_of, schemas_of
 from pipeline.operations.run import Run
-from pipeline.operations.slicing import Chosen, all_slices, rows_of, schemas_of
 from pipeline.operations.worker import Worker
-from pipeline.slices import Slice
+from pipeline.segments import SegmentState
 from pipeline.tasks import task_named
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """What the rows of one slice are like, without the rows; `distinct` are their requests."""
+    """What the rows of one segment are like, without the rows; `distinct` are their requests."""
 
-    slice: Slice
+    segment: SegmentState
     checks: Checks
     statuses: dict[str, int]
     distinct: int
@@ -30,9 +30,9 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_conserved(self) -> bool:
         """Whether every request has ended and the rows agree with the log status by status."""
-        counts = self.slice.counts
+        counts = self.segment.counts
         counted = {status: getattr(counts, status) for status in STATUSES if getattr(counts, status)}
-        return self.statuses == counted and not counts.open and counts.planned == self.slice.requests
+        return self.statuses == counted and not counts.open and counts.planned == self.segment.requests
 
     @property
     def is_doubled(self) -> bool:
@@ -48,23 +48,23 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
     passed: bool
 
 
-def finished_slices(worker: Worker) -> list[SegmentId]:
-    """Return the names of all slices in the store that have reached their end."""
-    every = (each for name in worker.experiment_names() for each in all_slices(worker, name))
+def finished_segments(worker: Worker) -> list[SegmentId]:
+    """Return the names of all segments in the store that have reached their end."""
+    every = (each for name in worker.experiment_names() for each in all_segments(worker, name))
     return [each.segment_id for each in every if each.is_finished]
 
 
 def look_at(chosen: Iterable[Chosen]) -> list[Seen]:
-    """Read the rows of the slices once, and return what they are like."""
-    return [_seen(some.run, each) for some in chosen for each in some.slices()]
+    """Read the rows of the segments once, and return what they are like."""
+    return [_seen(some.run, each) for some in chosen for each in some.segments()]
 
 
-def _seen(run: Run, each: Slice) -> Seen:
+def _seen(run: Run, each: SegmentState) -> Seen:
     rows = rows_of(run, each, columns=["status", "request_id"])
     counted = rows.column("status").value_counts().to_pylist()
     schema = task_named(run.config.task).SCHEMA
     return Seen(
-        slice=each,
+        segment=each,
         checks=run.newest.checks,
         statuses={row["values"]: row["counts"] for row in counted},
         distinct=len(rows.column("request_id").unique()),
@@ -73,8 +73,8 @@ def _seen(run: Run, each: Slice) -> Seen:
 
 
 def total(found: Iterable[Seen]) -> Counts:
-    """Return how the requests of all these slices ended."""
-    return sum((each.slice.counts for each in found), Counts())
+    """Return how the requests of all these segments ended."""
+    return sum((each.segment.counts for each in found), Counts())
 
 
 def parse_rate(found: Sequence[Seen]) -> Rate:

@@ -184,7 +184,7 @@ def _waited_for_files(run: Run, batch: BatchState) -> bool:
 
 
 def collect_due(run: Run, *, only: Container[int] | None = None) -> int:
-    """Fetch what came back for every ended batch, or those of some slices; return how many are stored now."""
+    """Fetch what came back for every ended batch, or those of some segments; return how many are stored now."""
     collected = 0
     with facts(run) as records:
         for batch in planning.due(run.refresh(), run.worker.clock.now(), only=only).collect:

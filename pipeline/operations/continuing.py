@@ -1,4 +1,4 @@
-"""Going on from answers: when a slice of conversations has ended, its next turn becomes further slices of the same run.
+"""Going on from answers: when a segment of conversations has ended, its next turn becomes further segments of the run.
 
 What was answered is read from the published rows and what is due from the log, so that a crash between two turns loses
 nothing and whoever goes on says the same thing to the same answers.
@@ -15,18 +15,18 @@ from pipeline.operations.requests import limits_within
 from pipeline.operations.run import Run
 from pipeline.state import RunState
 
-_SLICES_A_COMMIT = 100
+_SEGMENTS_A_COMMIT = 100
 
 
 def is_to_continue(run: Run) -> bool:
-    """Say whether the conversations of some slice can be gone on with now."""
+    """Say whether the conversations of some segment can be gone on with now."""
     return bool(_due(run, run.state))
 
 
 def continue_due(run: Run) -> int:
-    """Plan the next turn of every slice that has ended; return of how many slices."""
+    """Plan the next turn of every segment that has ended; return of how many segments."""
     continued = 0
-    while due := _due(run, run.refresh())[:_SLICES_A_COMMIT]:
+    while due := _due(run, run.refresh())[:_SEGMENTS_A_COMMIT]:
         try:
             run.decide(*_events(run, due))
         except ConflictError:
@@ -36,7 +36,7 @@ def continue_due(run: Run) -> int:
 
 
 def _due(run: Run, state: RunState) -> list[tuple[int, range]]:
-    """Return the slices that have ended, each with the positions of the requests that go on from it."""
+    """Return the segments that have ended, each with the positions of the requests that go on from it."""
     ended = ((index, state.segments[index]) for index in planning.unfollowed(state))
     found = ((index, run.renderer.following(each.start, each.start + each.requests)) for index, each in ended)
     return [(index, positions) for index, positions in found if positions]

@@ -11,7 +11,7 @@ from pipeline.tasks.columns import Column
 from pipeline.tasks.lookup import Lookup
 from pipeline.tasks.rendering import Positions
 
-_SLICES_IN_MIND = 8
+_SEGMENTS_IN_MIND = 8
 
 Answers = list[str | None]
 
@@ -31,20 +31,20 @@ class Heard:
         for index, segment in enumerate(self._state().segments):
             inside = (positions >= segment.start) & (positions < segment.start + segment.requests)
             if inside.any():
-                contents = self._slice(index)
+                contents = self._segment(index)
                 for at in np.flatnonzero(inside).tolist():
                     found[at] = contents[int(positions[at]) - segment.start]
         return found
 
-    def _slice(self, index: int) -> Answers:
-        """Return the answers of a slice; the last few slices whose requests have all ended are kept in mind."""
+    def _segment(self, index: int) -> Answers:
+        """Return the answers of a segment; the last few segments whose requests have all ended are kept in mind."""
         known = self._known.get(index)
         if known is not None:
             return known
         batches = [batch for batch in self._state().batches.values() if batch.segment == index]
         contents = self._read(index, batches)
         if sum(batch.counts.ended for batch in batches) == len(contents):
-            while len(self._known) >= _SLICES_IN_MIND:
+            while len(self._known) >= _SEGMENTS_IN_MIND:
                 self._known.pop(next(iter(self._known)))
             self._known[index] = contents
         return contents

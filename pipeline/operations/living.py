@@ -43,7 +43,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def call_due(run: Run, *, only: Container[int] | None = None) -> int:
-    """Make the calls of every live batch of the run, or of some slices; return how many batches are complete now."""
+    """Make the calls of every live batch of the run, or of some segments; return how many batches are complete now."""
     complete = run.answered = 0
     for batch in run.refresh().batches.active.values():
         if only is not None and batch.segment not in only:

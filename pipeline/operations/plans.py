@@ -257,12 +257,12 @@ def _criterion(file: ExperimentFile) -> Criterion:
 
 
 def run_plan(config: RunConfig, experiment: Experiment, material: Material) -> RunPlan:
-    """Return the slices of one run, and how much its first requests are."""
+    """Return the segments of one run, and how much its first requests are."""
     requests = renderer(config, material)
     sizes = requests.sizes(np.arange(requests.asked_at_once))
     too_large = sizes > limits_of(config).max_bytes
     limits = limits_within(config, experiment)
     segments = planning.cut(np.where(too_large, 0, sizes), limits, segments=experiment.segments)
     if planning.too_many(segments):
-        raise ConfigError(f"{config.run_id} would have {len(segments)} slices; raise batch.max_requests or max_bytes")
+        raise ConfigError(f"{config.run_id} would have {len(segments)} segments; raise batch.max_requests or max_bytes")
     return RunPlan(config=config, segments=segments, too_large=int(too_large.sum()))

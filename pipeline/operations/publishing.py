@@ -37,7 +37,7 @@ def publish_due(run: Run, *, only: Container[int] | None = None) -> int:
     """Publish the rows of every batch whose outputs are stored, or that will never have any; return how many.
 
     Args:
-        only: publish nothing but these slices.
+        only: publish nothing but these segments.
     """
     published = 0
     gathered: Gathered[_Publication] = Gathered(run.worker.clock, lambda found: _commit(run, found))

@@ -82,7 +82,7 @@ def _work(run: Run, *, mended: bool) -> None:
 
 
 def _fetch(run: Run) -> int:
-    """Fetch and publish what came back; return how many batches that were, and slices that are gone on with."""
+    """Fetch and publish what came back; return how many batches that were, and segments that are gone on with."""
     poll_due(run)
     collect_due(run)
     return publish_due(run) + continue_due(run)
@@ -205,9 +205,9 @@ def standing(runs: list[Run]) -> Standing:
     reasons += _troubles(runs)
     unasked = sum(len(planning.unasked(state)) for state in states)
     if unasked or unopened:
-        slices = [counted(unasked, "slice")] if unasked else []
+        segments = [counted(unasked, "segment")] if unasked else []
         never = [f"{counted(unopened, 'request')} of runs never opened"] if unopened else []
-        reasons.append(f"nobody asked for {' and '.join([*slices, *never])}")
+        reasons.append(f"nobody asked for {' and '.join([*segments, *never])}")
     return Standing(
         counts=counts,
         is_open=counts.open > 0 or unopened > 0 or any(run.failure for run in runs),

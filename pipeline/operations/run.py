@@ -174,7 +174,7 @@ class Run:
         return Heard(self.worker.store, lambda: self.state, self.renderer.request_ids)
 
     def members(self, batch: BatchState) -> Positions:
-        """Return which requests of the run are in the batch: its slice, or what the batch before left unanswered."""
+        """Return which requests of the run are in the batch: its segment, or what the batch before left unanswered."""
         plan = self.state.plan
         assert plan is not None, "a batch is only planned in a planned run"
         if batch.after is None:

@@ -1,4 +1,4 @@
-"""From a plan to open runs: a study is put into the store once, and its slices are fixed in the logs of its runs.
+"""From a plan to open runs: a study is put into the store once, and its segments are fixed in the logs of its runs.
 
 Freezing writes the samples, the pairs and last the experiment itself; growing an experiment adds a version that holds
 the old runs unchanged.
@@ -43,7 +43,7 @@ def freeze(worker: Worker, planned: Plan) -> Digest:
 
 
 def open_runs(worker: Worker, planned: Plan, *, experiment_digest: Digest, asked: Asked = "experiment") -> list[Run]:
-    """Fix the slices of every run, and ask for all of them unless they are to be asked for one by one.
+    """Fix the segments of every run, and ask for all of them unless they are to be asked for one by one.
 
     Where the experiment is asked for as a whole, the first commit alone makes sure that all of it gets opened. A run
     that something is wrong with keeps its `failure`, and the others are opened.

@@ -1,4 +1,4 @@
-"""What is to be sent: slices are planned as batches, batches prepared byte for byte, and groups of them handed on.
+"""What is to be sent: segments are planned as batches, batches prepared byte for byte, and groups of them handed on.
 
 A group is as large as can be sent in a few seconds: a provider that is slow gets fewer at once.
 """
@@ -26,7 +26,7 @@ _BRISK = 5.0
 
 
 def open_run(run: Run, plan: RunPlanned) -> None:
-    """Fix the run's slices, and plan the first batch of each if the whole experiment was asked for."""
+    """Fix the run's segments, and plan the first batch of each if the whole experiment was asked for."""
     state = run.refresh()
     if state.plan is None:
         batches = planning.first_batches(enumerate(plan.segments)) if plan.asked == "experiment" else []
@@ -41,7 +41,7 @@ def open_run(run: Run, plan: RunPlanned) -> None:
 
 
 def complete_plan(run: Run) -> None:
-    """Plan the slices of an experiment asked for as a whole that an interrupted planner left out."""
+    """Plan the segments of an experiment asked for as a whole that an interrupted planner left out."""
     while (plan := run.refresh().plan) is not None and plan.asked == "experiment":
         missing = planning.unasked(run.state)[:_BATCHES_A_COMMIT]
         if not missing:
@@ -53,7 +53,7 @@ def complete_plan(run: Run) -> None:
 
 
 def ask_for(run: Run, segments: Iterable[int]) -> None:
-    """Plan the first batch of these slices, unless they are planned already."""
+    """Plan the first batch of these segments, unless they are planned already."""
     wanted = set(segments)
     while missing := [index for index in planning.unasked(run.refresh()) if index in wanted][:_BATCHES_A_COMMIT]:
         try:
@@ -67,7 +67,7 @@ def submit_due(run: Run, *, mended: bool = False, only: Container[int] | None = 
 
     Args:
         mended: also try what an account's fault stopped: a person is here and may have mended it.
-        only: send nothing but these slices.
+        only: send nothing but these segments.
     """
     clock, sent, most = run.worker.clock, 0, _FIRST_GROUP
     waiting = _due(run, mended=mended, only=only)

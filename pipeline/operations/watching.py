@@ -24,7 +24,7 @@ from pipeline.operations.settling import settle_due
 from pipeline.operations.studies import check_keys, complete_opening
 from pipeline.operations.submitting import complete_plan
 from pipeline.operations.worker import Worker
-from pipeline.slices import have_ended, slices_of
+from pipeline.segments import have_ended, segments_of
 from pipeline.state import AT_PROVIDER, BatchState
 
 _AT_ONCE = 8
@@ -80,8 +80,8 @@ class Watch:
         """Return the experiments of which all that was asked for has reached its end, with the names of their rows."""
         self.runs()
         every = {name: self.worker.runs(name) for name in self.worker.experiment_names()}
-        slices = {name: [each for run in runs for each in slices_of(run.state)] for name, runs in every.items()}
-        return {name: rows_digest(self.worker, name) for name, found in slices.items() if have_ended(found)}
+        segments = {name: [each for run in runs for each in segments_of(run.state)] for name, runs in every.items()}
+        return {name: rows_digest(self.worker, name) for name, found in segments.items() if have_ended(found)}
 
     def set_aside(self, run: Run) -> bool:
         """Look at a run no more if it is complete, for then its log does not change; return whether that is so."""

@@ -1,4 +1,4 @@
-"""Sending, fetching and reading slices by hand, and what a person is told when something is not so."""
+"""Sending, fetching and reading segments by hand, and what a person is told when something is not so."""
 
 from collections.abc import Callable
 from contextlib import ExitStack

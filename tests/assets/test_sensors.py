@@ -11,9 +11,9 @@ import pytest
 from pipeline.clock import FixedClock
 from pipeline.errors import ConfigError
 from pipeline.ids import ExperimentName, SegmentId
+from pipeline.operations.by_segment import all_segments
 from pipeline.operations.catalogue import planned_from_file
 from pipeline.operations.resuming import resume
-from pipeline.operations.slicing import all_slices
 from pipeline.operations.submitting import ask_for
 from pipeline.simulator import parse_faults
 from tests.assets.dagster_home import Home
@@ -49,14 +49,14 @@ def test_going_on_sends_nothing_more_when_segments_change_their_order_meanwhile(
     here.instance.delete_dynamic_partition("segments", second)
     here.instance.add_dynamic_partitions("segments", [second])
     here.launch(data)
-    slices = {each.segment_id: each for each in all_slices(here.worker, ExperimentName("essays"))}
-    assert not slices[SegmentId(unasked)].is_asked
+    segments = {each.segment_id: each for each in all_segments(here.worker, ExperimentName("essays"))}
+    assert not segments[SegmentId(unasked)].is_asked
     here.launch(here.tick("batch_status"))
-    assert slices_sent(here) == 2
+    assert segments_sent(here) == 2
 
 
-def slices_sent(here: Home) -> int:
-    return sum(each.is_sent for each in all_slices(here.worker, ExperimentName("essays")))
+def segments_sent(here: Home) -> int:
+    return sum(each.is_sent for each in all_segments(here.worker, ExperimentName("essays")))
 
 
 def test_a_bad_file_is_reported_and_does_not_stop_the_others(home: Callable[..., Home], tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_tick_without_its_cursor_asks_for_the_same(home: Callable[..., Home]) 
     assert [request.run_key for request in first.run_requests] == [request.run_key for request in again.run_requests]
 
 
-def test_finished_slices_are_collected_together(home: Callable[..., Home]) -> None:
+def test_finished_segments_are_collected_together(home: Callable[..., Home]) -> None:
     here = with_pairs(home(more="batch: {segments: 15}\ndirections: [forward, reverse]"))
     here.materialize("submitted_batches", keys=here.segments())
     data = here.tick("batch_status")
@@ -132,9 +132,9 @@ def test_the_command_line_can_go_on_where_dagster_stopped(home: Callable[..., Ho
     here.materialize("submitted_batches", keys=here.segments()[:1])
     worker = here.worker
     assert not resume(worker, worker.runs(ExperimentName("essays")), interval=0.02).moves_by_itself
-    assert sum(each.is_finished for each in all_slices(worker, ExperimentName("essays"))) == 1
+    assert sum(each.is_finished for each in all_segments(worker, ExperimentName("essays"))) == 1
     resume(worker, submitted(worker, tmp_path / "essays.yaml"), interval=0.02)
-    assert all(each.is_finished for each in all_slices(worker, ExperimentName("essays")))
+    assert all(each.is_finished for each in all_segments(worker, ExperimentName("essays")))
     check_against_ledger(worker, here.simulator.ledger)
 
 

@@ -11,7 +11,7 @@ import pytest
 from assets.definitions import build_defs
 from assets.resources import Workers
 from pipeline.ids import ExperimentName
-from pipeline.operations.slicing import all_slices
+from pipeline.operations.by_segment import all_segments
 from pipeline.simulator import parse_faults
 from tests.assets.dagster_home import Home
 from tests.flows.studies import check_against_ledger, column, counts, rows
@@ -21,8 +21,8 @@ _MOST_ROUNDS = 40
 
 
 def is_finished(here: Home) -> bool:
-    slices = all_slices(here.worker, ExperimentName("essays"))
-    return bool(slices) and all(each.is_finished for each in slices)
+    segments = all_segments(here.worker, ExperimentName("essays"))
+    return bool(segments) and all(each.is_finished for each in segments)
 
 
 def drives(here: Home, both: Barrier) -> None:

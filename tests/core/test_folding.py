@@ -83,12 +83,12 @@ def after(*events: AnyEvent) -> RunState:
     return fold(RunState(run_id=RUN), [a_commit(event, seq=seq) for seq, event in enumerate(events)])
 
 
-def test_a_run_planned_slice_by_slice_can_be_asked_for_as_a_whole_later() -> None:
-    by_slices = msgspec.structs.replace(a_plan(), asked="segments")
+def test_a_run_planned_segment_by_segment_can_be_asked_for_as_a_whole_later() -> None:
+    by_segments = msgspec.structs.replace(a_plan(), asked="segments")
     as_a_whole = msgspec.structs.replace(a_plan(), experiment_digest=Digest("e" * 64))
-    assert after(by_slices).plan == by_slices
-    assert after(by_slices, as_a_whole).plan == msgspec.structs.replace(as_a_whole, segments=by_slices.segments)
-    assert after(as_a_whole, by_slices).plan == as_a_whole
+    assert after(by_segments).plan == by_segments
+    assert after(by_segments, as_a_whole).plan == msgspec.structs.replace(as_a_whole, segments=by_segments.segments)
+    assert after(as_a_whole, by_segments).plan == as_a_whole
 
 
 def test_a_run_follows_the_version_that_was_submitted_last() -> None:

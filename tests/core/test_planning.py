@@ -48,7 +48,7 @@ def test_a_run_is_cut_exactly_at_its_limits(
     st.integers(50, 120),
     st.none() | st.integers(1, 70),
 )
-def test_slices_are_contiguous_complete_and_within_limits(
+def test_segments_are_contiguous_complete_and_within_limits(
     lines: list[int], most: int, bytes_: int, segments: int | None
 ) -> None:
     made = cut(sizes(*lines), Limits(max_requests=most, max_bytes=bytes_), segments=segments)

@@ -226,7 +226,7 @@ def test_a_later_turn_holds_everything_said_and_answered_before(turns: list[list
     assert len(set(ids)) == len(made)
 
 
-def test_what_goes_on_from_a_slice_is_the_next_turn_of_the_same_samples() -> None:
+def test_what_goes_on_from_a_segment_is_the_next_turn_of_the_same_samples() -> None:
     turns = [["a", "b"], [], ["c"], ["d", "e"]]
     made = renderer(a_task_config("conversation"), single(["w", "x", "y", "z"], [None] * 4, turns))
     assert (made.asked_at_once, len(made)) == (4, 9)

@@ -190,7 +190,7 @@ def test_live_conversations_go_on_too(
     assert asked[found["q3", 3]["request_id"]][3] == {"role": "assistant", "content": found["q3", 2]["content"]}
 
 
-def test_a_turn_goes_on_slice_by_slice_without_waiting_for_the_slowest(
+def test_a_turn_goes_on_segment_by_segment_without_waiting_for_the_slowest(
     simulate: Simulate, worker_for: Callable[..., Worker], talk: Callable[..., Path]
 ) -> None:
     worker = worker_for(simulate())

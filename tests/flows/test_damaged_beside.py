@@ -30,7 +30,7 @@ def a_worker(store: LocalStore, simulator: Simulator) -> Worker:
 def damaged(
     store: LocalStore, simulate: Callable[..., Simulator], experiment_file: Callable[..., Path], tmp_path: Path
 ) -> Simulator:
-    """A store with a damaged log, and beside it a study of which the first slice of each run is sent."""
+    """A store with a damaged log, and beside it a study of which the first segment of each run is sent."""
     simulator = simulate()
     with a_worker(store, simulator) as worker:
         submitted(worker, experiment_file(name="alpha", judges=ANTHROPIC))

@@ -80,11 +80,11 @@ def test_the_largest_plan_and_its_first_batches_fit_into_commits(store: LocalSto
 
 @pytest.fixture
 def many(experiment_file: ExperimentFile) -> Path:
-    """An experiment of nearly as many slices as there may be."""
+    """An experiment of nearly as many segments as there may be."""
     return experiment_file(samples=89, more="batch: {max_requests: 1}")
 
 
-def test_a_run_of_thousands_of_slices_is_opened_whole(
+def test_a_run_of_thousands_of_segments_is_opened_whole(
     simulate: Simulate, worker_for: Callable[..., Worker], many: Path
 ) -> None:
     worker = worker_for(simulate())
@@ -126,7 +126,7 @@ def test_rows_that_were_just_written_are_not_read_back(
         assert (counts(worker)["cancelled"], problems(worker)) == (15, [])
 
 
-def test_a_run_of_thousands_of_slices_that_nobody_asked_for_can_be_cancelled(
+def test_a_run_of_thousands_of_segments_that_nobody_asked_for_can_be_cancelled(
     simulate: Simulate, tmp_path: Path, many: Path
 ) -> None:
     settings = Settings(environment(simulate(latency_seconds=600)))

@@ -1,4 +1,4 @@
-"""Work on some slices of a run, for an orchestrator that shows each of them: send, fetch, publish.
+"""Work on some segments of a run, for an orchestrator that shows each of them: send, fetch, publish.
 
 Nothing here does what `resuming` does not do for whole runs; whoever comes second finds it done.
 """
@@ -21,7 +21,7 @@ from pipeline.operations.settling import settle_due
 from pipeline.operations.studies import check_keys
 from pipeline.operations.submitting import ask_for, submit_due
 from pipeline.operations.worker import Worker
-from pipeline.slices import Slice, is_handed_over, slices_of
+from pipeline.segments import SegmentState, is_handed_over, segments_of
 from pipeline.storage.tables import opened, stream
 from pipeline.tasks import task_named
 
@@ -30,18 +30,18 @@ _BREATH = 0.5
 
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Some slices of one run."""
+    """Some segments of one run."""
 
     run: Run
     indices: frozenset[int]
 
-    def slices(self) -> list[Slice]:
+    def segments(self) -> list[SegmentState]:
         """Return them as they stand in the log now."""
-        return [each for each in slices_of(self.run.refresh()) if each.index in self.indices]
+        return [each for each in segments_of(self.run.refresh()) if each.index in self.indices]
 
 
 def choose(worker: Worker, wanted: Iterable[SegmentId]) -> list[Chosen]:
-    """Return the slices of these names, by run; raises ConfigError for one that the store does not have."""
+    """Return the segments of these names, by run; raises ConfigError for one that the store does not have."""
     missing = set(wanted)
     chosen: list[Chosen] = []
     for name in worker.experiment_names():
@@ -53,7 +53,7 @@ def choose(worker: Worker, wanted: Iterable[SegmentId]) -> list[Chosen]:
                     missing -= set(indices)
     if missing:
         raise ConfigError(
-            f"there is no slice {min(missing)!r} in {worker.store.url}; materialize the pairs of its experiment first"
+            f"there is no segment {min(missing)!r} in {worker.store.url}; materialize the pairs of its experiment first"
         )
     return chosen
 
@@ -61,16 +61,16 @@ def choose(worker: Worker, wanted: Iterable[SegmentId]) -> list[Chosen]:
 def _indices(run: Run, wanted: set[SegmentId]) -> dict[SegmentId, int]:
     if not any(each.startswith(f"{run.run_id}--") for each in wanted):
         return {}
-    return {each.segment_id: each.index for each in slices_of(run.refresh()) if each.segment_id in wanted}
+    return {each.segment_id: each.index for each in segments_of(run.refresh()) if each.segment_id in wanted}
 
 
-def all_slices(worker: Worker, name: ExperimentName) -> list[Slice]:
-    """Return every slice of an experiment, run by run."""
-    return [each for run in worker.runs(name) for each in slices_of(run.refresh())]
+def all_segments(worker: Worker, name: ExperimentName) -> list[SegmentState]:
+    """Return every segment of an experiment, run by run."""
+    return [each for run in worker.runs(name) for each in segments_of(run.refresh())]
 
 
-def rows_of(run: Run, each: Slice, *, columns: list[str] | None = None, most: int | None = None) -> pa.Table:
-    """Return the published rows of a slice, or the first ones of some columns: rows hold texts and may be many."""
+def rows_of(run: Run, each: SegmentState, *, columns: list[str] | None = None, most: int | None = None) -> pa.Table:
+    """Return the published rows of a segment, or the first ones of some columns: rows hold texts and may be many."""
     keys = [batch.rows_key for batch in each.batches if batch.rows_key]
     schema = task_named(run.config.task).SCHEMA
     wanted = schema if columns is None else pa.schema([schema.field(name) for name in columns])
@@ -82,8 +82,8 @@ def rows_of(run: Run, each: Slice, *, columns: list[str] | None = None, most: in
     return pa.Table.from_batches(found, wanted).slice(0, most)
 
 
-def schemas_of(run: Run, each: Slice) -> list[pa.Schema]:
-    """Return the columns and types of each object that holds rows of the slice."""
+def schemas_of(run: Run, each: SegmentState) -> list[pa.Schema]:
+    """Return the columns and types of each object that holds rows of the segment."""
     found: list[pa.Schema] = []
     for batch in each.batches:
         if batch.rows_key:
@@ -92,10 +92,10 @@ def schemas_of(run: Run, each: Slice) -> list[pa.Schema]:
     return found
 
 
-def send(chosen: Chosen) -> list[Slice]:
-    """Ask for the slices and send what is due of them; return them as they are then.
+def send(chosen: Chosen) -> list[SegmentState]:
+    """Ask for the segments and send what is due of them; return them as they are then.
 
-    Live slices are called, request by request, until every one has its answer.
+    Live segments are called, request by request, until every one has its answer.
     """
     run = chosen.run
     check_keys(run.worker, [run.config])
@@ -111,25 +111,25 @@ def send(chosen: Chosen) -> list[Slice]:
     return _worked(chosen, work, is_done=lambda each: is_handed_over(each, live=run.is_live))
 
 
-def fetch(chosen: Chosen) -> list[Slice]:
-    """Ask after the slices and store what came back, byte for byte; return them as they are then."""
+def fetch(chosen: Chosen) -> list[SegmentState]:
+    """Ask after the segments and store what came back, byte for byte; return them as they are then."""
     run = chosen.run
-    if all(each.is_finished for each in chosen.slices()):
-        return chosen.slices()
+    if all(each.is_finished for each in chosen.segments()):
+        return chosen.segments()
     check_keys(run.worker, [run.config])
 
     def work() -> None:
         if not run.is_live:
-            poll_due(run, only={batch.batch_id for each in chosen.slices() for batch in each.batches})
+            poll_due(run, only={batch.batch_id for each in chosen.segments() for batch in each.batches})
             collect_due(run, only=chosen.indices)
 
     return _worked(chosen, work, is_done=lambda each: not any(batch.phase == "ended" for batch in each.batches))
 
 
-def publish(chosen: Chosen) -> list[Slice]:
-    """Publish what is stored, send again what got no answer, tidy up; return the slices as they are then.
+def publish(chosen: Chosen) -> list[SegmentState]:
+    """Publish what is stored, send again what got no answer, tidy up; return the segments as they are then.
 
-    Conversations whose turn has ended here go on in slices of their own.
+    Conversations whose turn has ended here go on in segments of their own.
     """
     run = chosen.run
 
@@ -140,12 +140,12 @@ def publish(chosen: Chosen) -> list[Slice]:
         if not run.is_live:
             clean_due(run)
 
-    if all(each.is_finished for each in chosen.slices()):
-        return chosen.slices()
+    if all(each.is_finished for each in chosen.segments()):
+        return chosen.segments()
     return _worked(chosen, work, is_done=lambda each: not each.unread)
 
 
-def _worked(chosen: Chosen, work: Callable[[], None], *, is_done: Callable[[Slice], bool]) -> list[Slice]:
+def _worked(chosen: Chosen, work: Callable[[], None], *, is_done: Callable[[SegmentState], bool]) -> list[SegmentState]:
     """Do the work under the run's lease; wait for another worker that holds it, who may do the same work."""
     run, clock = chosen.run, chosen.run.worker.clock
     until = clock.monotonic() + _PATIENCE * run.worker.pace.lease
@@ -153,8 +153,8 @@ def _worked(chosen: Chosen, work: Callable[[], None], *, is_done: Callable[[Slic
         with suppress(LeaseLostError), run.lease() as mine:
             if mine:
                 work()
-                return chosen.slices()
-        now = chosen.slices()
+                return chosen.segments()
+        now = chosen.segments()
         if all(map(is_done, now)) or clock.monotonic() >= until:
             return now
         clock.sleep(_BREATH)

@@ -1,4 +1,4 @@
-"""The slices of a run as they stand: pure views of its state, for whoever works or looks slice by slice."""
+"""The segments of a run as they stand: pure views of its state, for whoever works or looks segment by segment."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -12,7 +12,7 @@ from pipeline.ids import RunId, SegmentId, segment_id
 from pipeline.state import AT_PROVIDER, NOT_SENT, UNSETTLED, BatchState, RunState
 
 
-class Slice(msgspec.Struct, frozen=True, kw_only=True):
+class SegmentState(msgspec.Struct, frozen=True, kw_only=True):
     """A fixed part of a run's requests and the batches that carry them, the first one first."""
 
     segment_id: SegmentId
@@ -23,7 +23,7 @@ class Slice(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def counts(self) -> Counts:
-        """How the slice's requests ended."""
+        """How the segment's requests ended."""
         return replace(Counts.sum_of([batch.counts for batch in self.batches]), planned=self.requests)
 
     @property
@@ -60,15 +60,15 @@ class Slice(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(each for each in self.batches if each.phase == "ended" or planning.may_be_published(each))
 
 
-def slices_of(state: RunState) -> list[Slice]:
-    """Return the slices of a run in order; none before the run is planned."""
+def segments_of(state: RunState) -> list[SegmentState]:
+    """Return the segments of a run in order; none before the run is planned."""
     if state.plan is None:
         return []
     batches: dict[int, list[BatchState]] = {}
     for batch in state.batches.values():
         batches.setdefault(batch.segment, []).append(batch)
     return [
-        Slice(
+        SegmentState(
             segment_id=segment_id(state.run_id, index),
             run_id=state.run_id,
             index=index,
@@ -79,8 +79,8 @@ def slices_of(state: RunState) -> list[Slice]:
     ]
 
 
-def to_be_sent(state: RunState, each: Slice) -> int:
-    """Return how many requests asking for a slice leads to: a conversation's later turns are sent for it too."""
+def to_be_sent(state: RunState, each: SegmentState) -> int:
+    """Return how many requests asking for a segment leads to: a conversation's later turns are sent for it too."""
     if each.is_asked or state.plan is None:
         return 0
     first = sum(segment.requests for segment in state.plan.segments)
@@ -89,30 +89,30 @@ def to_be_sent(state: RunState, each: Slice) -> int:
 
 def to_be_sent_of_run(state: RunState, requests: int) -> int:
     """Return how many requests asking for a whole run leads to: all of them if nobody has planned it."""
-    return requests if state.plan is None else sum(to_be_sent(state, each) for each in slices_of(state))
+    return requests if state.plan is None else sum(to_be_sent(state, each) for each in segments_of(state))
 
 
-def sendable(each: Slice, now: datetime) -> bool:
-    """Say whether something of an asked slice waits to be sent and need not wait longer."""
+def sendable(each: SegmentState, now: datetime) -> bool:
+    """Say whether something of an asked segment waits to be sent and need not wait longer."""
     return any(batch.phase == "planned" or planning.may_be_sent(batch, now) for batch in each.unsent)
 
 
-def is_handed_over(each: Slice, *, live: bool) -> bool:
-    """Say whether nothing of the slice is left to send; of a live one, whether every call has its answer."""
+def is_handed_over(each: SegmentState, *, live: bool) -> bool:
+    """Say whether nothing of the segment is left to send; of a live one, whether every call has its answer."""
     return each.is_sent and not (live and any(batch.phase in AT_PROVIDER for batch in each.batches))
 
 
-def may_go_on(each: Slice, now: datetime, *, live: bool) -> bool:
-    """Say whether a slice that somebody asked for can be brought further by sending, or calling, now."""
+def may_go_on(each: SegmentState, now: datetime, *, live: bool) -> bool:
+    """Say whether a segment that somebody asked for can be brought further by sending, or calling, now."""
     return sendable(each, now) or (each.is_sent and not is_handed_over(each, live=live))
 
 
-def is_to_collect(each: Slice, *, is_shown: bool) -> bool:
+def is_to_collect(each: SegmentState, *, is_shown: bool) -> bool:
     """Say whether there is something to fetch or read, or only to show: its end, to whoever has not seen it."""
     return not is_shown if each.is_finished else bool(each.unread)
 
 
-def have_ended(slices: Iterable[Slice]) -> bool:
-    """Say whether some of the slices were asked for, and all of those have reached their end."""
-    asked = [each for each in slices if each.is_asked]
+def have_ended(segments: Iterable[SegmentState]) -> bool:
+    """Say whether some of the segments were asked for, and all of those have reached their end."""
+    asked = [each for each in segments if each.is_asked]
     return bool(asked) and all(each.is_finished for each in asked)
