@@ -130,4 +130,4 @@ def chosen(worker: Worker, names: list[str] | None) -> list[ExperimentName]:
     return experiments_named(worker, names, place=named(worker)) if names else worker.experiment_names()
 
 
-from pipeline.cli import answering, importing, reading, storing, studying, tools  # noqa: E402, F401 - the modules add their commands to the app
+from pipeline.cli import answering, deciding, importing, planned, reading, storing, studying, tools  # noqa: E402, F401 - the modules add their commands to the app

@@ -1,0 +1,169 @@
+"""The command `plan`, and what there is to tell about a plan before anything is paid for."""
+
+from collections.abc import Iterator
+
+from pipeline.cli.app import FileArgument, JsonOption, StoreOption, app, worker_on
+from pipeline.cli.screen import complain, print_json, say, show_runs
+from pipeline.operations import growing, plans, studies
+from pipeline.operations.failures import apart
+from pipeline.operations.plans import Plan
+from pipeline.operations.run import Run
+from pipeline.operations.whereabouts import is_named, new_store
+from pipeline.operations.worker import Worker
+from pipeline.pairing import Cohesion
+from pipeline.wording import and_more, counted
+
+
+@app.command()
+def plan(file: FileArgument, as_json: JsonOption = False, store: StoreOption = None) -> None:
+    """Validate, expand, and count requests, batches and tokens. Writes nothing, calls nobody."""
+    worker = worker_on(store)
+    planned = plans.plan(file, worker=worker)
+    growing.check_growth(worker, planned)
+    if not is_named(store) and (made := new_store(file, planned.experiment.name)):
+        say(f"`pairlog submit` would make a new store in {made}")
+    if as_json:
+        print_json(_summary(planned))
+        return
+    lines = {
+        run.config.run_id: [run.config.requests, len(run.segments), run.bytes, run.input_tokens] for run in planned.runs
+    }
+    show_runs(f"experiment {planned.experiment.name}", ["requests", "batches", "bytes", "≈ input tokens"], lines)
+    tell_left_out(planned)
+    tell_outlook(planned)
+    _tell_models(planned)
+    later = sum(run.later for run in planned.runs)
+    if later:
+        turns = counted(later, "request is a later turn", "requests are later turns")
+        say(f"{turns}: each follows a real answer, and they are batched as those come in")
+    too_large = sum(run.too_large for run in planned.runs)
+    if too_large:
+        complain(
+            f"{counted(too_large, 'request is', 'requests are')} larger than a batch may be and will end as errored",
+            title="note",
+        )
+    pairs = f"{counted(len(planned.pairs), 'pair')}, " if len(planned.pairs) else ""
+    requests = counted(sum(run.config.requests for run in planned.runs), "request")
+    say(f"{counted(len(planned.samples), 'sample')}, {pairs}{requests}; nothing was written or sent")
+    _tell_known(worker, planned)
+
+
+def _tell_models(planned: Plan) -> None:
+    """Say which models look like a slip of the pen: not known here, and spelled like one that is."""
+    for each in planned.misspelt():
+        known = f"{each.model} is not a model of {each.provider} that is known here"
+        complain(f"{known}; did you mean {each.near}?", title="note")
+
+
+def _tell_known(worker: Worker, planned: Plan) -> None:
+    """Say what of the file is in the store already, and what is kept there although the file no longer names it."""
+    name = planned.experiment.name
+    if name not in worker.experiment_names():
+        return
+    runs = worker.runs(name)
+    there = {run.run_id for run in runs}
+    fresh = [run for run in planned.runs if run.config.run_id not in there]
+    new = sum(run.config.requests for run in fresh)
+    say(f"{name} is in {worker.store.url} already; {new:,} of these requests are new")
+    for each in fresh:
+        say(f"  new: {each.config.run_id}")
+    kept = sorted(there - {run.config.run_id for run in planned.runs})
+    if kept:
+        stay = counted(len(kept), "run stays", "runs stay")
+        say(f"{stay} in the store although no longer named in this file: {', '.join(kept[:5])}")
+    for run in runs:
+        with apart(run):
+            run.refresh()
+    tell_kept(planned, runs)
+
+
+def tell_kept(planned: Plan, runs: list[Run]) -> None:
+    """Say which settings of the file hold for new runs only, where runs were opened with others."""
+    for key, keeping in studies.kept_settings(planned, runs).items():
+        say(f"`{key}` of this file holds for new runs only; it stays as it was for {and_more(keeping)}")
+
+
+def tell_left_out(planned: Plan) -> None:
+    """Say what is not judged: rows that are blank or repeat others, and what an earlier experiment did not write."""
+    if planned.samples.blank:
+        say(f"{counted(planned.samples.blank, 'blank row')} left out")
+    if planned.samples.collapsed:
+        say(f"{counted(planned.samples.collapsed, 'duplicate row')} left out")
+    if planned.left_out:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in planned.left_out.items())
+        missing = counted(sum(planned.left_out.values()), "answer is", "answers are")
+        complain(f"{missing} not there to be judged: {reasons}", title="note")
+
+
+def tell_outlook(planned: Plan) -> None:
+    """Say before anything is paid for that no ranking of all can come of these pairs, and what helps."""
+    found = planned.cohesion()
+    if found is None:
+        return
+    _tell_self_pairs(planned, found)
+    match found.outlook:
+        case "apart":
+            more = len(planned.pairs) < found.possible
+            helps = f": a larger pairs.count helps, {found.enough:,} as a rule" if more else ""
+            why = " and ".join(_apart(planned, found))
+            complain(f"{why}, so they cannot give one ranking of all{helps}", title="warning")
+        case "by group":
+            each = f"`pairlog rank {planned.experiment.name} --per group` ranks each group alone"
+            complain(f"no contestant is in two groups, so there is no ranking of all: {each}", title="note")
+        case "some unpaired":
+            say(f"{found.unpaired:,} of {counted(len(planned.samples), 'sample')} are in no pair; every contestant is")
+
+
+def _apart(planned: Plan, found: Cohesion) -> Iterator[str]:
+    """Yield what keeps the pairs from linking everyone."""
+    if found.parts > found.least:
+        apart = "that nothing links" if found.least == 1 else f"that nothing links, and {found.least:,} would do"
+        yield f"the {counted(len(planned.pairs), 'pair')} fall into {found.parts:,} parts {apart}"
+    if found.unranked:
+        what = "contestants" if planned.samples.has("contestant") else "samples"
+        yield f"{found.unranked:,} of {found.contestants:,} {what} are in no pair"
+
+
+def _tell_self_pairs(planned: Plan, found: Cohesion) -> None:
+    """Say before they are paid for how many pairs tell nothing about contestants, and what to do."""
+    if not found.self_pairs:
+        return
+    pairs = counted(len(planned.pairs), "pair")
+    which = f"all {pairs}" if found.self_pairs == len(planned.pairs) > 1 else f"{found.self_pairs:,} of {pairs}"
+    compare = "compares" if found.self_pairs == 1 else "compare"
+    helps = "give each contestant at most one sample in a group"
+    if not planned.samples.has("group"):
+        helps = "give the samples a column `group` (what they answer, say), and pairs are made inside a group only"
+    if found.contestants == 1:
+        helps = "name in the column `contestant` whom each sample stands for"
+    complain(
+        f"{which} {compare} a contestant with itself, and only `rank --by sample` counts such a pair: {helps}",
+        title="warning",
+    )
+
+
+def _summary(planned: Plan) -> dict[str, object]:
+    runs = [
+        {
+            "run_id": run.config.run_id,
+            "requests": run.config.requests,
+            "batches": len(run.segments),
+            "bytes": run.bytes,
+            "input_tokens": run.input_tokens,
+            "too_large": run.too_large,
+        }
+        for run in planned.runs
+    ]
+    found = planned.cohesion()
+    totals = {key: sum(int(str(run[key])) for run in runs) for key in ("requests", "batches", "bytes", "input_tokens")}
+    return {
+        "experiment": planned.experiment.name,
+        "samples": len(planned.samples),
+        "pairs": len(planned.pairs),
+        "parts": found.parts if found else 0,
+        "unpaired": found.unpaired if found else 0,
+        "self_pairs": found.self_pairs if found else 0,
+        "left_out": planned.left_out,
+        **totals,
+        "runs": runs,
+    }
