@@ -32,7 +32,7 @@ _MOST_COMMITS = 8
 _TRIES = 2  # an older one is looked at when the newest is of no use
 _DIGEST = 32
 _SEAL = (0x184D2A50).to_bytes(4, "little") + _DIGEST.to_bytes(4, "little")
-_FOLDING = ("domain.py", "events.py", "folding.py", "ids.py", "state.py")
+_FOLDING = ("domain.py", "events.py", "folding.py", "ids.py", "rules.py", "state.py")
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import folding
 from pipeline.domain import Counts
 from pipeline.events import (
     Adopted,
@@ -36,6 +35,7 @@ from pipeline.events import (
 )
 from pipeline.folding import fold
 from pipeline.ids import BatchId, Digest, ExperimentName, RunId
+from pipeline.rules import RULES, RULES_OF_THE_REPLACED
 from pipeline.state import BatchState, RunState
 
 RUN = RunId("e--t--p--m--r--forward")
@@ -245,8 +245,8 @@ def test_a_writer_that_lost_its_epoch_changes_nothing() -> None:
 
 def test_every_event_about_one_batch_has_a_rule() -> None:
     of_the_run = {RunPlanned, Resubmitted, TurnPlanned, BatchPlanned, CancelAsked}
-    assert set(folding._RULES) | of_the_run == set(AnyEvent.__args__)
-    assert set(folding._RULES_OF_THE_REPLACED) <= set(folding._RULES)
+    assert set(RULES) | of_the_run == set(AnyEvent.__args__)
+    assert set(RULES_OF_THE_REPLACED) <= set(RULES)
 
 
 ANY = st.sampled_from(

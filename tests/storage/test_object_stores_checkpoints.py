@@ -1,5 +1,7 @@
 """Checkpoints: a cache that is right or ignored."""
 
+import subprocess
+import sys
 import threading
 from datetime import UTC, datetime
 
@@ -233,6 +235,13 @@ def test_a_checkpoint_that_other_code_folded_is_ignored(store: MemoryStore) -> N
     content = checkpoints._contents.decode(checkpoints.zstd.decompress(encode(made)))
     foreign = checkpoints._encoder.encode(replace(content, folded_by=DIGEST))
     assert decode(_sealed(checkpoints.zstd.compress(foreign))) is None
+
+
+def test_whatever_makes_a_state_makes_its_checkpoints_others_when_it_changes() -> None:
+    told = "import sys, pipeline.folding; print(*(name for name in sys.modules if name.startswith('pipeline.')))"
+    loaded = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True).stdout.split()
+    makers = {f"{name.removeprefix('pipeline.')}.py" for name in loaded}
+    assert makers - {"errors.py", "permutation.py"} == set(checkpoints._FOLDING)
 
 
 @pytest.mark.parametrize("content", [b"", b"not msgpack", b"\x80", b"\xa3\xff\xff\xff"], ids=repr)
