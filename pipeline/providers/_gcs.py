@@ -11,8 +11,9 @@ import msgspec
 
 from pipeline.clock import Clock
 from pipeline.errors import AccountError, ConfigError, RejectedError, UnavailableError
+from pipeline.providers._bodies import Body
 from pipeline.providers._gemini import page_of
-from pipeline.providers._http import Body, Http, cut_short
+from pipeline.providers._http import Http, cut_short
 from pipeline.settings import is_loopback
 
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"

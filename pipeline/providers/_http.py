@@ -17,6 +17,7 @@ import tenacity
 
 from pipeline.clock import Clock
 from pipeline.errors import AccountError, OutcomeUnknownError, RejectedError, UnavailableError
+from pipeline.providers._bodies import Body, Form, Reply
 from pipeline.providers._lenient import lenient
 from pipeline.providers._refusals import fault_of, without_keys
 from pipeline.settings import Secret, is_loopback
@@ -95,16 +96,16 @@ class Http:
             if error.status not in {404, 410}:
                 raise
 
-    def upload(self, path: str, kind: type[T], *, fields: Mapping[str, str], name: str, body: "Body") -> T:
+    def upload(self, path: str, kind: type[T], *, fields: Mapping[str, str], name: str, body: Body) -> T:
         """Send a form with one file, streamed; repeated from its start while nothing happened."""
 
         def send() -> T:
-            form = _Form(fields, name, body, boundary=self._clock.nonce())
+            form = Form(fields, name, body, boundary=self._clock.nonce())
             return _decoded(self._answer("POST", path, content=form, headers=form.headers), kind)
 
         return self.repeated(send)
 
-    def form(self, path: str, *, fields: Mapping[str, str], expected: Container[int]) -> "Reply":
+    def form(self, path: str, *, fields: Mapping[str, str], expected: Container[int]) -> Reply:
         """Send a form without a file; return the answer, also one whose status is among the `expected`."""
         parts = [(name, (None, value)) for name, value in fields.items()]
 
@@ -117,7 +118,7 @@ class Http:
 
         return self.repeated(send)
 
-    def put_signed(self, url: str, body: "Body") -> None:
+    def put_signed(self, url: str, body: Body) -> None:
         """Put bytes to an address the provider signed, without our headers: it knows nothing of our key."""
         host = checked_host(url)
 
@@ -140,7 +141,7 @@ class Http:
         content: bytes | Iterable[bytes],
         headers: Mapping[str, str],
         params: Mapping[str, str | int] | None = None,
-    ) -> "Reply":
+    ) -> Reply:
         """Post once and return the answer with its headers: one step of what is `repeated` as a whole."""
         response = self._response("POST", path, params=params, content=content, headers=headers)
         return Reply(status=response.status_code, headers=response.headers, body=response.content)
@@ -150,7 +151,7 @@ class Http:
         return repeated(call, self._clock)
 
     def post_once(
-        self, path: str, *, json: object = None, body: "Body | None" = None, headers: Mapping[str, str] | None = None
+        self, path: str, *, json: object = None, body: Body | None = None, headers: Mapping[str, str] | None = None
     ) -> bytes:
         """Make a call that must not be made twice, with `json` or a streamed `body`; return the answer's bytes.
 
@@ -242,21 +243,6 @@ class Http:
         return httpx.URL(self.base).netloc.decode()
 
 
-class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer whose status and headers matter to the caller."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-
-class Body(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes of a known size that can be produced again."""
-
-    size: int
-    chunks: Callable[[], Iterator[bytes]]
-
-
 class _Signed(httpx.Auth):
     """Puts headers on every request that are made when it is sent, such as a token that grows old."""
 
@@ -267,29 +253,6 @@ class _Signed(httpx.Auth):
         """Sign the request and send it."""
         request.headers.update(self._sign())
         yield request
-
-
-class _Form:
-    """A multipart form with one file that is streamed."""
-
-    def __init__(self, fields: Mapping[str, str], name: str, body: Body, *, boundary: str) -> None:
-        lead = "".join(
-            f'--{boundary}\r\nContent-Disposition: form-data; name="{field}"\r\n\r\n{value}\r\n'
-            for field, value in fields.items()
-        )
-        lead += f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n'
-        self._lead = f"{lead}Content-Type: application/octet-stream\r\n\r\n".encode()
-        self._tail = f"\r\n--{boundary}--\r\n".encode()
-        self._body = body
-        self.headers = {
-            "content-type": f"multipart/form-data; boundary={boundary}",
-            "content-length": str(len(self._lead) + body.size + len(self._tail)),
-        }
-
-    def __iter__(self) -> Iterator[bytes]:
-        yield self._lead
-        yield from self._body.chunks()
-        yield self._tail
 
 
 def repeated(call: Callable[[], T], clock: Clock) -> T:

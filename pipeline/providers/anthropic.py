@@ -21,6 +21,7 @@ from pipeline.errors import UnavailableError
 from pipeline.events import End
 from pipeline.providers import LiveCall, RemoteBatch, Submission
 from pipeline.providers._asking import check_plain
+from pipeline.providers._bodies import Body
 from pipeline.providers._claude import (
     OLD_VERSION,
     Problem,
@@ -32,7 +33,7 @@ from pipeline.providers._claude import (
 )
 from pipeline.providers._compatible import is_past, moment
 from pipeline.providers._faults import errored
-from pipeline.providers._http import Body, Http, checked_id, cut_short, decoded, fingerprint, quoted
+from pipeline.providers._http import Http, checked_id, cut_short, decoded, fingerprint, quoted
 from pipeline.providers._lenient import LineDecoder
 from pipeline.providers._listings import entries
 from pipeline.settings import Secret, Settings

@@ -31,6 +31,7 @@ from pipeline.providers._asking import (
     compatible_body,
     line_frame,
 )
+from pipeline.providers._bodies import Body, Reply
 from pipeline.providers._chat import decode_block, decode_line, decode_live_line
 from pipeline.providers._compatible import (
     ENDS,
@@ -42,7 +43,7 @@ from pipeline.providers._compatible import (
     sent_again,
 )
 from pipeline.providers._failures import failure, keeping_answers
-from pipeline.providers._http import Body, Http, Reply, decoded, fingerprint, quoted
+from pipeline.providers._http import Http, decoded, fingerprint, quoted
 from pipeline.providers._listings import Entry, entries
 from pipeline.settings import Settings
 

@@ -22,6 +22,7 @@ from pipeline.errors import ConfigError, RejectedError
 from pipeline.events import End
 from pipeline.providers import RemoteBatch, Submission
 from pipeline.providers._asking import check_plain
+from pipeline.providers._bodies import Body
 from pipeline.providers._failures import keeping_answers
 from pipeline.providers._gcs import Bucket, Place, signer
 from pipeline.providers._gemini import (
@@ -40,7 +41,7 @@ from pipeline.providers._gemini import (
     plain_state,
     whole,
 )
-from pipeline.providers._http import Body, Http, checked_id, cut_short, decoded, fingerprint, quoted
+from pipeline.providers._http import Http, checked_id, cut_short, decoded, fingerprint, quoted
 from pipeline.providers._lenient import LineDecoder
 from pipeline.providers._listings import Entry, carrying, entries, raw, remotes
 from pipeline.settings import Secret, Settings, checked_address
