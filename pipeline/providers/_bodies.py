@@ -2,7 +2,10 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
+import httpx
 import msgspec
+
+_OF_THE_WAY = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,3 +44,9 @@ class Form:
         yield self._lead
         yield from self._body.chunks()
         yield self._tail
+
+
+def with_content(response: httpx.Response, content: bytes) -> httpx.Response:
+    """Return the answer with this content, and without the headers that say how it travelled."""
+    headers = [(name, value) for name, value in response.headers.multi_items() if name not in _OF_THE_WAY]
+    return httpx.Response(response.status_code, headers=headers, content=content, request=response.request)

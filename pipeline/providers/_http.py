@@ -17,7 +17,7 @@ import tenacity
 
 from pipeline.clock import Clock
 from pipeline.errors import AccountError, OutcomeUnknownError, RejectedError, UnavailableError
-from pipeline.providers._bodies import Body, Form, Reply
+from pipeline.providers._bodies import Body, Form, Reply, with_content
 from pipeline.providers._lenient import lenient
 from pipeline.providers._refusals import fault_of, without_keys
 from pipeline.settings import Secret, is_loopback
@@ -28,7 +28,6 @@ _TIMEOUT = httpx.Timeout(60.0, connect=10.0, write=300.0)
 _TIMEOUT_OF_LARGE_CREATES = httpx.Timeout(300.0, connect=10.0, write=60.0)  # over before a quiet period is
 _LARGEST_ANSWER = 64 * 2**20
 _PACKINGS = frozenset({"", "identity", "gzip", "x-gzip", "deflate"})
-_OF_THE_WAY = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 _ID = re.compile(r"[!-~]{1,1024}")
 _TRIES = 5
 _LONGEST_WAIT_INSIDE_A_CALL = 30.0
@@ -332,9 +331,7 @@ def _plain(response: httpx.Response) -> httpx.Response:
         body += chunk
         if len(body) > _LARGEST_ANSWER:
             raise _TooLargeError(f"it answered with more than {_LARGEST_ANSWER} bytes; that is no answer")
-    headers = [(name, value) for name, value in response.headers.multi_items() if name not in _OF_THE_WAY]
-    content = without_keys(bytes(body), response.request)
-    return httpx.Response(response.status_code, headers=headers, content=content, request=response.request)
+    return with_content(response, without_keys(bytes(body), response.request))
 
 
 def _check_packing(response: httpx.Response) -> None:

@@ -16,6 +16,7 @@ import msgspec
 from pipeline.clock import Clock
 from pipeline.errors import AccountError
 from pipeline.providers import LiveAnswer, LiveCall
+from pipeline.providers._bodies import with_content
 from pipeline.providers._refusals import fault_of, retry_after, without_keys
 
 _TRIES = 5
@@ -26,7 +27,9 @@ _LOOK_SECONDS = 0.2
 _MOST_A_CHUNK = 1_000
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _TIMEOUT = httpx.Timeout(600.0, connect=10.0)
+_LARGEST_ANSWER = 8 * 2**20  # longer lines of outputs are not read, and a call without a line is made again
 _LOST = b'{"error":{"message":"the call broke off","code":"connection_lost"}}'
+_TOO_LARGE = b'{"error":{"message":"the answer did not end","code":"answer_too_large"}}'
 # What a 403 says of one prompt (OpenRouter, xAI, Azure), and what it says of whoever sent it, which weighs more.
 _OF_CONTENT = ("moderat", "safety", "flagged", "content polic", "content_polic", "content filter", "content_filter",
                "usage guidelines")  # fmt: skip
@@ -143,9 +146,22 @@ class Calls:
 
     async def _post(self, client: httpx.AsyncClient, body: bytes) -> httpx.Response | None:
         headers = {**self._call.headers, "content-type": "application/json"}
+        request = client.build_request("POST", self._call.url, content=body, headers=headers)
         with contextlib.suppress(httpx.HTTPError):
-            return await client.post(self._call.url, content=body, headers=headers, follow_redirects=False)
+            response = await client.send(request, stream=True, follow_redirects=False)
+            async with contextlib.aclosing(response):
+                return with_content(response, await _read(response))
         return None
+
+
+async def _read(response: httpx.Response) -> bytes:
+    """Return what came back, read no further than an answer is long; one that goes on is paid for all the same."""
+    body = bytearray()
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        if len(body) > _LARGEST_ANSWER:
+            return _TOO_LARGE
+    return bytes(body)
 
 
 def _is_about_content(response: httpx.Response) -> bool:

@@ -24,6 +24,7 @@ from pipeline.operations.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, parse_faults
 from pipeline.storage.local import LocalStore
+from pipeline.storage.streams import LONGEST_LINE
 from tests.conftest import environment
 from tests.flows.listening import listening
 from tests.flows.studies import column, counts, finished, problems, rows, submitted
@@ -36,16 +37,16 @@ FORBIDDEN = b'{"error":{"message":"the account has no access to this model","cod
 
 @contextmanager
 def slow_way(
-    simulator: Simulator, *, seconds: float, marked: bytes | None = None, refusal: bytes = b""
+    simulator: Simulator, *, seconds: float, marked: bytes | None = None, refusal: bytes = b"", status: int = 403
 ) -> Iterator[str]:
-    """A way to the simulator on which an answer takes so long; prompts with the mark are refused by 403."""
+    """A way to the simulator on which an answer takes so long; prompts with the mark get the refusal instead."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
             if marked and marked in body:
                 time.sleep(seconds / 2)
-                self._reply(403, refusal)
+                self._reply(status, refusal)
                 return
             passed = {name: self.headers[name] for name in ("authorization", "content-type")}
             answer = httpx.post(simulator.url + self.path, content=body, headers=passed, trust_env=False)
@@ -219,6 +220,19 @@ def test_a_prompt_refused_for_its_content_ends_its_own_rows_only(
         assert not finished(worker, experiment_file(samples=8, judges=LIVE.format(rate=500))).is_open
     assert (counts(worker)["ok"], counts(worker)["errored"]) == (21, 7)
     assert simulator.ledger.totals.live == 21
+
+
+def test_an_answer_that_does_not_end_is_asked_for_once_and_ends_its_own_rows_only(
+    simulate: Simulate, worker_for: Callable[..., Worker], experiment_file: Callable[..., Path]
+) -> None:
+    simulator = simulate()
+    endless = b'{"choices":[{"message":{"content":"%s"}}]}' % (b"x" * LONGEST_LINE)
+    with slow_way(simulator, seconds=0.0, marked=b"number 5.", refusal=endless, status=200) as address:
+        worker = worker_for(simulator, OPENAI_BASE_URL=address)
+        runs = submitted(worker, experiment_file(samples=8, judges=LIVE.format(rate=500)))
+        assert not resume(worker, runs, interval=0.01, once=True).is_open
+    assert (counts(worker)["ok"], counts(worker)["errored"]) == (21, 7)
+    assert set(column(rows(worker), "reason")) == {None, "answer_too_large"}
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
