@@ -113,9 +113,14 @@ def _thinking(judge: Judge) -> dict[str, object]:
 class RpcError(msgspec.Struct):
     """An error of Google's: a number of google.rpc or of HTTP, and words."""
 
-    code: int | None = None
+    code: object = None
     message: str | None = None
     status: str | None = None
+
+    @property
+    def number(self) -> int:
+        """The number, 0 if there is none: who stands between may give a word of his own."""
+        return self.code if isinstance(self.code, int) else 0
 
 
 class _Part(msgspec.Struct):
@@ -185,7 +190,7 @@ def failed(request_id: str, error: RpcError | None, *, status: int | None = None
     """Return what an error says; only faults of the provider's own are worth another try."""
     if error is None and status is None:
         return errored(request_id, "no_answer")
-    given = (error.code if error else None) or status or 0
+    given = (error.number if error else 0) or status or 0
     code = _HTTP.get(given, given)
     reason = (error.status if error else None) or _RPC.get(code) or (error.message if error else None)
     if code == 1:
@@ -244,7 +249,7 @@ def batch_faults(error: RpcError | None) -> tuple[LineFault, ...]:
     """Return why a batch failed whole."""
     if error is None:
         return ()
-    code = _HTTP.get(error.code or 0, error.code or 0)
+    code = _HTTP.get(error.number, error.number)
     words = [error.status or _RPC.get(code), error.message]
     reason = ": ".join(word[:300] for word in words if word) or "failed without a reason"
     return (LineFault(line=None, reason=reason),)
@@ -252,7 +257,7 @@ def batch_faults(error: RpcError | None) -> tuple[LineFault, ...]:
 
 def batch_fault(error: RpcError | None) -> Fault | None:
     """Tell a full queue, a provider's own fault or a missing file, which our lines cannot help, from wrong lines."""
-    given = (error.code if error else None) or 0
+    given = error.number if error else 0
     code = _HTTP.get(given, given)
     if code in {7, 16}:
         return "account"
