@@ -93,7 +93,7 @@ def _pauses(batch: BatchState) -> bool:
 
 def is_to_slow_down(state: RunState) -> bool:
     """Say whether the provider refused a batch for the time being, which holds for other runs as well."""
-    return any(batch.phase == "refused" and batch.fault == "rate" for batch in state.batches.values())
+    return any(batch.phase == "refused" and batch.fault == "rate" for batch in state.batches.active.values())
 
 
 def rest_after_asking(batch: BatchState, now: datetime) -> float:
