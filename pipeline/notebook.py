@@ -20,7 +20,15 @@ from pipeline.operations.explaining import Explanation
 from pipeline.operations.reporting import ExperimentStatus
 from pipeline.operations.results import table_of
 from pipeline.operations.worker import Worker
-from pipeline.ranking import Ranking, RankingOptions, Unrankable, diagnostics_table, verdict
+from pipeline.ranking import (
+    Part,
+    Ranking,
+    RankingOptions,
+    Unrankable,
+    diagnostics_table,
+    verdict,
+    verdict_of_part,
+)
 from pipeline.ranking.columns import judge_labels
 from pipeline.ranking.connectivity import listed
 from pipeline.ranking.report.markup import Html, element, table
@@ -105,7 +113,7 @@ class Study:
             still = f"; {counted(found.counts.open, 'request is', 'requests are')} open" if found.counts.open else ""
             raise UnrankableError(f"there is no ranking of {self.name}: {found.whole.reason}{still}")
         fields = {name: getattr(found.whole, name) for name in Ranking.__struct_fields__}
-        return StudyRanking(**fields, table=found.table, open=found.counts.open)
+        return StudyRanking(**fields, table=found.table, parts=found.parts, open=found.counts.open)
 
     def diagnostics(self) -> pa.Table:
         """Return what tells whether the judges can be trusted, one row per measure."""
@@ -147,9 +155,13 @@ class Study:
 
 
 class StudyRanking(Ranking, frozen=True, kw_only=True):
-    """A ranking that shows itself; `table` holds it as rows, `open` is how many requests have not ended."""
+    """A ranking that shows itself, with the `parts` that `per` asked for.
+
+    `table` holds it as rows; `open` is how many requests have not ended.
+    """
 
     table: pa.Table
+    parts: tuple[Part, ...]
     open: int
 
     @property
@@ -167,10 +179,11 @@ class StudyRanking(Ranking, frozen=True, kw_only=True):
         ]
         more = len(self.standings) - _SHOWN
         rest = [f"      {more:,} more: .standings and .table have all of them"] if more > 0 else []
-        return "\n".join([verdict(self, unfinished=self.open > 0), *lines, *rest, *self.notes])
+        firsts = map(verdict_of_part, self.parts)
+        return "\n".join([verdict(self, unfinished=self.open > 0), *lines, *rest, *firsts, *self.notes])
 
     def _repr_html_(self) -> str:
-        notes = [element("p", note) for note in self.notes]
+        notes = [element("p", note) for note in (*map(verdict_of_part, self.parts), *self.notes)]
         said = element("p", element("b", verdict(self, unfinished=self.open > 0)))
         return element("div", said, Html(ranking_svg(self)), *notes)
 

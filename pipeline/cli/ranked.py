@@ -18,9 +18,8 @@ from pipeline.operations.answers import Answers, Ranked
 from pipeline.operations.files import ending, write_bytes, write_table
 from pipeline.operations.imported import answers_of_file, report_of_file
 from pipeline.operations.worker import Worker
-from pipeline.ranking import Ranking, RankingOptions, Unrankable, verdict
+from pipeline.ranking import Ranking, RankingOptions, Unrankable, verdict, verdict_of_part
 from pipeline.ranking.connectivity import listed
-from pipeline.ranking.report.markup import named
 from pipeline.wording import counted
 
 _SHOWN = 100
@@ -258,8 +257,6 @@ def _show_parts(ranked: Ranked, found: Ranking) -> None:
 
 
 def _show_firsts(ranked: Ranked) -> None:
-    """Print who is first in each part, and how far that is like the whole."""
+    """Print who is first in each part."""
     for part in ranked.parts:
-        like = "" if part.tau is None else f", τ with the whole {part.tau:.2f}"
-        first = named(part.result.leaders, most=3) if isinstance(part.result, Ranking) else part.result.reason
-        say(f"{part.value or '(none)'}: {counted(part.comparisons, 'comparison')}{like}; first: {first}")
+        say(verdict_of_part(part))

@@ -9,7 +9,7 @@ from pipeline.ranking.findings import Diagnostics
 from pipeline.ranking.imported import comparisons_from
 from pipeline.ranking.panel import Panel, PanelModel, panel, panel_majority, panel_model
 from pipeline.ranking.rankings import rank
-from pipeline.ranking.report import report_html, verdict
+from pipeline.ranking.report import report_html, verdict, verdict_of_part
 from pipeline.ranking.tables import Basis, diagnostics_table, rankings_table
 from pipeline.ranking.values import Effect, Ranking, RankingOptions, Standing, Unrankable
 
@@ -36,4 +36,5 @@ __all__ = [
     "rankings_table",
     "report_html",
     "verdict",
+    "verdict_of_part",
 ]

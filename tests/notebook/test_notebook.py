@@ -163,6 +163,16 @@ def test_a_ranking_shows_its_verdict_scores_and_notes(essays: Study) -> None:
     assert shown.count("<circle ") == 6
 
 
+def test_the_parts_of_a_ranking_are_shown_with_it(essays: Study, pairlog: Pairlog) -> None:
+    found = essays.ranking(per="judge", regularisation=1.0)
+    firsts = [line for line in repr(found).splitlines() if "; first: " in line]
+    assert [line.partition(":")[0] for line in firsts] == ["openai/gpt-6-luna", "openai/gpt-6-sol"]
+    assert all(f"<p>{line}</p>" in found._repr_html_() for line in firsts)
+    told = pairlog("rank", "essays", "--per", "judge", "--regularisation", "1.0").err
+    assert all(line in told for line in firsts)
+    assert essays.ranking(regularisation=1.0).parts == ()
+
+
 def test_names_that_look_like_markup_are_shown_as_they_are(
     pairlog: Pairlog, simulator: Simulator, tmp_path: Path
 ) -> None:

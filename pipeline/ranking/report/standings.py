@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pipeline.ranking.breakdowns import Part
 from pipeline.ranking.columns import Comparisons, Floats
 from pipeline.ranking.report.document import facts
 from pipeline.ranking.report.markup import (
@@ -22,6 +23,7 @@ from pipeline.ranking.report.markup import (
 )
 from pipeline.ranking.report.plots import Scale, ends, interval, scale_for, shaded
 from pipeline.ranking.values import Ranking, Standing, Unrankable
+from pipeline.wording import counted
 
 _SHOWN = 100
 _WITH_NUMBERS = 25
@@ -58,6 +60,13 @@ def verdict(result: Ranking | Unrankable, *, unfinished: bool) -> str:
     if not rest:
         return f"{so_far}{first} is best: every other contestant is proven weaker."
     return f"{so_far}{first} comes first, but {named(rest, most=3)} cannot be told apart from it."
+
+
+def verdict_of_part(of: Part) -> str:
+    """Return in a line who is first in a part of a study, and how far that is like the whole."""
+    like = "" if of.tau is None else f", τ with the whole {of.tau:.2f}"
+    first = named(of.result.leaders, most=3) if isinstance(of.result, Ranking) else of.result.reason
+    return f"{of.value or '(none)'}: {counted(of.comparisons, 'comparison')}{like}; first: {first}"
 
 
 def numbers(result: Ranking) -> Html:
