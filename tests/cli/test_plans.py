@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.simulator import Simulator
-from tests.cli.conftest import Called
+from tests.cli.conftest import Called, Pairlog
 
 
 def test_plan_counts_and_touches_nothing(
@@ -189,3 +189,25 @@ def test_samples_that_make_no_request_are_refused_so_that_the_name_stays_free(
     assert called.code == 2
     assert f"there is nothing to ask: {message}" in called.err
     assert not (tmp_path / ".pairlog").exists()
+
+
+APART = "pairs: {design: random, count: 3, seed: 1}"
+
+
+@pytest.mark.parametrize("command", ["plan", "submit", "run"])
+def test_pairs_that_fall_apart_are_told_of_before_anything_is_paid_for(
+    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path], command
+):
+    called = pairlog(command, experiment_file(samples=8, more=APART))
+    assert called.code == 0
+    assert "warning: the 3 pairs fall into 2 parts that nothing links and 3 of 8 samples are in no pair" in called.err
+    assert "a larger pairs.count helps, 21 as a rule" in called.err
+    enough = pairlog(command, experiment_file(name="more", samples=8, more=APART.replace("3", "21")))
+    assert "warning" not in enough.err
+
+
+def test_plan_counts_parts_and_unpaired_samples(pairlog: Pairlog, experiment_file: Callable[..., Path]):
+    document = json.loads(pairlog("plan", experiment_file(samples=8, more=APART), "--json").out)
+    assert (document["parts"], document["unpaired"]) == (2, 3)
+    document = json.loads(pairlog("plan", experiment_file(), "--json").out)
+    assert (document["parts"], document["unpaired"]) == (1, 0)
