@@ -1,4 +1,4 @@
-"""Commands called in this process, with the simulator as their provider."""
+"""Commands called in this process, with the simulator as their provider; files of judged pairs for them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +21,17 @@ class Called(msgspec.Struct):
     @property
     def last_line(self) -> str:
         return self.err.strip().splitlines()[-1]
+
+
+Pairlog = Callable[..., Called]
+HEADER = "first_id,second_id,winner_id,model"
+SMALL = ["a,b,a,m", "b,c,b,m", "c,a,c,m", "a,c,a,m", "b,a,b,n", "c,b,c,n", "a,c,a,n", "a,b,a,n"]
+
+
+def a_file(folder: Path, rows: list[str]) -> Path:
+    file = folder / "pairs.csv"
+    file.write_text("\n".join([HEADER, *rows]) + "\n", encoding="utf-8")
+    return file
 
 
 @pytest.fixture

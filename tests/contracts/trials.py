@@ -1,4 +1,10 @@
-"""How each provider is tried: a row of `ADAPTERS`, its recorded answers, and a simulator of its own."""
+"""How each provider is tried: a row of `ADAPTERS`, its recorded answers, and a simulator of its own.
+
+The contracts run on every module that is found in `pipeline.providers`. A new provider adds its row (how a worker is
+pointed at the simulator, and a model it knows) and its recorded answers in `tests/golden/<name>/`: `line.*.json` holds
+a result line and the output it means, `live.*.json` the same of a live answer, `batch.*.json` an answer about a batch
+and what it means.
+"""
 
 import contextlib
 import json

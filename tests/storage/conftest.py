@@ -3,6 +3,7 @@
 import itertools
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import httpx
 import pytest
@@ -13,6 +14,7 @@ from pipeline.storage.s3 import S3Store
 from tests.storage.ceph import ceph
 from tests.storage.proxy import Proxy, proxied
 from tests.storage.servers import IDENTITIES, S3Server, fake_gcs, seaweedfs
+from tests.storage.studying import WorkerOn, a_worker
 
 BUCKET = "pairlog"
 _prefixes = itertools.count(1)
@@ -86,3 +88,10 @@ def gcs_proxy(gcs_server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Prox
     with proxied(gcs_server) as proxy:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", proxy.url)
         yield proxy
+
+
+@pytest.fixture
+def worker_on() -> Iterator[WorkerOn]:
+    """Build workers on any store; they close with the test."""
+    with ExitStack() as stack:
+        yield lambda store, simulator: stack.enter_context(a_worker(store, simulator))

@@ -1,0 +1,188 @@
+"""Wrong calls, stores and environments: named before anything is written, and no key is ever shown."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipeline.simulator import Simulator, parse_faults
+from tests.cli.conftest import Called, Simulate
+from tests.conftest import environment
+
+
+@pytest.mark.parametrize("name", ["essays.yaml", "essay", "infra/essays.yml"])
+def test_an_experiment_that_is_called_by_its_file_is_guessed(
+    pairlog: Callable[..., Called], simulator: Simulator, experiment_file: Callable[..., Path], name: str
+) -> None:
+    assert pairlog("submit", experiment_file()).code == 0
+    for command in ("rank", "resume"):
+        called = pairlog(command, name)
+        assert called.code == 2
+        assert "did you mean essays?" in called.err
+
+
+def test_a_store_copied_from_a_mistyped_address_is_a_mistake(pairlog: Callable[..., Called], tmp_path: Path) -> None:
+    called = pairlog("store", "copy", tmp_path / "nowhere", tmp_path / "copy")
+    assert called.code == 2
+    assert "holds no experiment" in " ".join(called.err.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["status", "nosuch"], "nosuch"),
+        (["resume", "nosuch"], "nosuch"),
+        (["cancel", "nosuch"], "nosuch"),
+        (["results", "nosuch", "--out", "x.csv"], "nosuch"),
+        (["events", "nosuch"], "nosuch"),
+        (["explain", "nosuch"], "nosuch"),
+        (["plan", "nosuch.yaml"], "nosuch.yaml"),
+        (["submit", "nosuch.yaml"], "nosuch.yaml"),
+        (["plan", "."], "is a folder"),
+        (["adopt", "nosuch", "s000-1", "r"], "nosuch"),
+        (["status", "--as-of", "yesterday"], "yesterday"),
+        (["resume", "--interval", "-1"], "interval"),
+        (["frobnicate"], "frobnicate"),
+        (["plan"], "FILE"),
+        (["status", "--store", "ftp://user:hunter2@x/y"], "ftp"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_a_wrong_call_exits_2_and_writes_nothing(
+    pairlog: Callable[..., Called], tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    called = pairlog(*arguments)
+    assert called.code == 2
+    assert message in called.err
+    assert "Traceback" not in called.err
+    assert "hunter2" not in called.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_that_cannot_be_one_is_named(
+    pairlog: Callable[..., Called], simulator: Simulator, experiment_file: Callable[..., Path]
+) -> None:
+    file = experiment_file()
+    for command in (["plan", file], ["submit", file], ["run", file], ["resume"], ["status"], ["doctor"], ["audit"]):
+        called = pairlog(*command, "--store", file)
+        assert called.code == 2
+        assert called.last_line.endswith("is a file, not a folder; name a folder, or one that is to be made")
+    called = pairlog("submit", file, "--store", "/proc/pairlog")
+    assert called.code == 1
+    assert "there is no" not in called.err
+    assert called.last_line.endswith("the store cannot be written by this user")
+    assert "cannot be written by this user" in pairlog("doctor", "--store", "/proc/pairlog").err
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("OPENAI_API_KEY", None, "OPENAI_API_KEY"),
+        ("OPENAI_API_KEY", "", "OPENAI_API_KEY"),
+        ("OPENAI_API_KEY", "sk-canary\n", "OPENAI_API_KEY"),
+        ("OPENAI_API_KEY", '"sk-canary"', "OPENAI_API_KEY"),
+        ("OPENAI_BASE_URL", "http://api.example.com/v1", "https"),
+        ("OPENAI_BASE_URL", "http://169.254.169.254/v1", "https"),
+        ("OPENAI_BASE_URL", "https://169.254.169.254/v1", "no provider"),
+        ("OPENAI_BASE_URL", "https://me:sk-canary@example.com/v1", "password"),
+        ("OPENAI_BASE_URL", "ftp://example.com", "web address"),
+        ("OPENAI_BASE_URL", "https://2852039166/v1", "no provider"),
+        ("OPENAI_BASE_URL", "https://169.254.169.254./v1", "no provider"),
+        ("OPENAI_BASE_URL", "https://[::ffff:169.254.169.254]/v1", "no provider"),
+        ("OPENAI_BASE_URL", "https://[::1/v1", "web address"),
+        ("OPENAI_BASE_URL", "https://example.com:99999/v1", "web address"),
+        ("OPENAI_BASE_URL", "https://example.com/v1\n", "web address"),
+        ("PAIRLOG_QUIET_SECONDS", "soon", "PAIRLOG_QUIET_SECONDS"),
+        ("PAIRLOG_QUIET_SECONDS", "-1", "PAIRLOG_QUIET_SECONDS"),
+        ("PAIRLOG_PAUSE_SECONDS", "nan", "PAIRLOG_PAUSE_SECONDS"),
+    ],
+)
+def test_a_wrong_environment_exits_2_before_anything_is_written(
+    pairlog: Callable[..., Called],
+    simulator: Simulator,
+    monkeypatch: pytest.MonkeyPatch,
+    experiment_file: Callable[..., Path],
+    tmp_path: Path,
+    name: str,
+    value: str | None,
+    message: str,
+) -> None:
+    if value is None:
+        monkeypatch.delenv(name)
+    else:
+        monkeypatch.setenv(name, value)
+    called = pairlog("run", experiment_file())
+    assert called.code == 2
+    assert message in called.err
+    assert "canary" not in called.err
+    assert not (tmp_path / ".pairlog").exists()
+    assert simulator.ledger.files == []
+
+
+def test_resuming_without_the_key_is_refused_before_any_write(
+    pairlog: Callable[..., Called],
+    simulator: Simulator,
+    monkeypatch: pytest.MonkeyPatch,
+    experiment_file: Callable[..., Path],
+    tmp_path: Path,
+) -> None:
+    pairlog("submit", experiment_file())
+    before = sorted(tmp_path.rglob("*"))
+    monkeypatch.delenv("OPENAI_API_KEY")
+    assert pairlog("resume").code == 2
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_doctor_names_keys_but_never_their_values(
+    pairlog: Callable[..., Called], simulator: Simulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    good = pairlog("doctor")
+    assert good.code == 0
+    assert "refuses a second create" in good.err
+    assert "OPENAI_API_KEY is set; reached: " in good.err
+    assert "ANTHROPIC_API_KEY is not set" in good.err
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    broken = pairlog("doctor")
+    assert broken.code == 1
+    assert "doctor: openai: OPENAI_API_KEY is set; " in broken.err
+    assert "canary" not in good.err + good.out + broken.err + broken.out
+
+
+def test_no_key_is_stored_logged_or_printed_anywhere(
+    pairlog: Callable[..., Called],
+    simulate: Simulate,
+    monkeypatch: pytest.MonkeyPatch,
+    experiment_file: Callable[..., Path],
+    tmp_path: Path,
+) -> None:
+    simulator = simulate(faults=parse_faults("create.401=1,poll.500=1,download.cut=1"))
+    for name, value in environment(simulator).items():
+        monkeypatch.setenv(name, value)
+    said = ""
+    for _ in range(2):
+        called = pairlog("run", experiment_file(), "--interval", "0")
+        said += called.out + called.err
+    for command in (["status"], ["events", "essays--default--openai--gpt-6-luna--default--forward"], ["audit"]):
+        called = pairlog(*command)
+        said += called.out + called.err
+    assert "canary" not in said
+    for path in (tmp_path / ".pairlog").rglob("*"):
+        assert "canary" not in str(path)
+        assert path.is_dir() or b"canary" not in path.read_bytes()
+
+
+@pytest.mark.parametrize("interval", ["inf", "1e12", "nan", "-1"])
+def test_an_interval_that_nobody_can_wait_for_is_a_mistake(pairlog: Callable[..., Called], interval: str) -> None:
+    called = pairlog("resume", "--interval", interval)
+    assert called.code == 2
+    assert "is not between 0 and 604800 seconds" in " ".join(called.err.split())
+
+
+def test_a_quiet_period_in_which_nothing_can_be_sent_is_a_mistake(
+    pairlog: Callable[..., Called], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAIRLOG_QUIET_SECONDS", "0")
+    called = pairlog("resume")
+    assert called.code == 2
+    assert "PAIRLOG_QUIET_SECONDS is '0'; give a number of seconds, 0.1 or more" in " ".join(called.err.split())
