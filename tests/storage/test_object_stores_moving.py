@@ -18,8 +18,7 @@ from pipeline.storage.memory import MemoryStore
 from pipeline.storage.s3 import S3Store
 from tests.flows.studies import finished, problems, submitted
 from tests.storage.servers import S3Server
-from tests.storage.studying import ExperimentFile, Simulate, WorkerOn, proven
-from tests.storage.studying import keys_of as _keys
+from tests.storage.studying import ExperimentFile, Simulate, WorkerOn, keys_of, proven
 
 
 @pytest.fixture
@@ -44,8 +43,8 @@ def test_a_copied_store_is_the_same_and_goes_on(
     files = {
         path.relative_to(tmp_path / "store").as_posix() for path in (tmp_path / "store").rglob("*") if path.is_file()
     }
-    assert _keys(target) == {key for key in files if not key.startswith(("probe/", "checkpoints/", "pairlog.json"))}
-    assert copied.objects == len(_keys(target))
+    assert keys_of(target) == {key for key in files if not key.startswith(("probe/", "checkpoints/", "pairlog.json"))}
+    assert copied.objects == len(keys_of(target))
     again = copy_store(source, target, clock=SystemClock())
     assert again == Copied(present=copied.objects)
 
@@ -76,11 +75,11 @@ def test_a_copy_that_broke_off_shows_no_experiment_and_goes_on_when_repeated(
     with pytest.raises(StoreError, match="the disk is full"):
         copy_store(source, target, clock=SystemClock())
     assert target.list_from(keys.EXPERIMENTS) == []
-    begun = len(_keys(target))
+    begun = len(keys_of(target))
     target.left = 10_000
     copied = copy_store(source, target, clock=SystemClock())
-    assert (copied.present, _keys(target)) == (begun, _keys(source))
-    assert all(target.get(key) == source.get(key) for key in _keys(source))
+    assert (copied.present, keys_of(target)) == (begun, keys_of(source))
+    assert all(target.get(key) == source.get(key) for key in keys_of(source))
 
 
 def test_a_copy_into_a_store_with_other_bytes_names_the_object(study: tuple[LocalStore, Simulator]) -> None:
@@ -110,7 +109,7 @@ def test_the_commands_copy_a_store_and_clean_it(
 ) -> None:
     source, _ = study
     assert pairlog(["store", "copy", source.url, proven(s3_store).url]) == 0
-    assert f"copied {len(_keys(source))} objects" in capsys.readouterr().err
+    assert f"copied {len(keys_of(source))} objects" in capsys.readouterr().err
     s3_store._client.send("create_multipart_upload", Key=s3_store._place.name("outputs/r/b/left.zst"))
     assert pairlog(["store", "usage", "--store", s3_store.url, "--hours", "0"]) == 0
     assert "1 upload broke off" in capsys.readouterr().err

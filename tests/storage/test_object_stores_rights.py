@@ -17,8 +17,7 @@ from pipeline.storage.s3 import S3Store
 from tests.flows.studies import check_against_ledger, finished, problems, rows
 from tests.storage.proxy import Call, Proxy
 from tests.storage.servers import READER, WORKER, S3Server
-from tests.storage.studying import ExperimentFile, Simulate, WorkerOn, proven
-from tests.storage.studying import keys_of as _keys
+from tests.storage.studying import ExperimentFile, Simulate, WorkerOn, keys_of, proven
 
 POLICIES = Path(__file__).parents[2] / "infra" / "policies"
 
@@ -169,14 +168,14 @@ def test_who_may_only_read_can_have_a_report(
     finished(worker_on(proven(s3_store), simulate()), experiment_file(more=more))
     for name, value in s3_environment.environment(READER).items():
         monkeypatch.setenv(name, value)
-    before, page = _keys(s3_store), tmp_path / "page.html"
+    before, page = keys_of(s3_store), tmp_path / "page.html"
     code = pairlog(["report", "essays", "--store", s3_store.url, "--out", str(page)])
     told = capsys.readouterr().err
     assert code == 0, told
     assert page.read_text().startswith("<!doctype html>")
     (refused,) = (line for line in told.splitlines() if line.startswith("not kept in the store: cannot create r"))
     assert "not permitted" in refused
-    assert _keys(s3_store) == before
+    assert keys_of(s3_store) == before
 
 
 async def _in_a_notebook(url: str) -> tuple[str, pa.Table]:
