@@ -163,7 +163,7 @@ def _news(run: Run, batch: BatchState, remote: RemoteBatch) -> list[AnyEvent]:
 def _may_have_answers(remote: RemoteBatch) -> bool:
     """Say whether answers may turn up after the end: the provider tells neither where they are nor that none are."""
     told = {*remote.parts, *remote.lines} - {"error"}
-    return remote.end in {"expired", "cancelled"} and not told
+    return remote.end in {"completed", "expired", "cancelled"} and not told
 
 
 def _shortened(fault: LineFault) -> LineFault:
