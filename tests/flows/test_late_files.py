@@ -64,3 +64,15 @@ def test_answers_that_are_shown_after_the_errors_beside_them_are_waited_for(
 
     early = Early(without_answers, always=lambda batch: {**batch, "request_counts": None})
     assert bought_once(world("line.400=0.2*1"), early, a_file(experiment_file, provider))
+
+
+def test_results_of_which_no_number_is_told_are_waited_for(world: Worlds, experiment_file: ExperimentFile) -> None:
+    def uncounted(batch: Shown) -> Shown:
+        state = batch.get("state", {})
+        return {
+            **batch,
+            "state": {"num_requests": state.get("num_requests", 0), "num_pending": state.get("num_pending")},
+        }
+
+    early = Early(lambda page: {"results": []} if "results" in page else None, always=uncounted)
+    assert bought_once(world(), early, a_file(experiment_file, "xai"))
