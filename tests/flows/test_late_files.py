@@ -76,3 +76,24 @@ def test_results_of_which_no_number_is_told_are_waited_for(world: Worlds, experi
 
     early = Early(lambda page: {"results": []} if "results" in page else None, always=uncounted)
     assert bought_once(world(), early, a_file(experiment_file, "xai"))
+
+
+def failed_early(provider: str, batch: Shown) -> Shown | None:
+    """The batch as one that failed by no fault of ours, with answers that are counted and not shown."""
+    if provider == "gemini":
+        without = {name: value for name, value in batch["metadata"].items() if name != "output"}
+        state = {"metadata": {**without, "state": "BATCH_STATE_FAILED"}, "error": {"code": 13, "message": "internal"}}
+        return {**batch, "response": None, **state} if batch.get("done") else None
+    if provider == "mistral":
+        failed = {"status": "FAILED", "errors": [{"message": "internal error"}], "output_file": None}
+        return {**batch, **failed} if batch["status"] == "SUCCESS" else None
+    failed = {"status": "failed", "errors": {"data": [{"code": "server_error"}]}, "output_file_id": None}
+    return {**batch, **failed} if batch["status"] == "completed" else None
+
+
+@pytest.mark.parametrize("provider", ["gemini", "groq", "mistral", "openai"])
+def test_answers_that_are_counted_of_a_batch_that_failed_are_waited_for(
+    world: Worlds, experiment_file: ExperimentFile, provider: str
+) -> None:
+    early = Early(lambda batch: failed_early(provider, batch))
+    assert bought_once(world(), early, a_file(experiment_file, provider))
