@@ -25,15 +25,19 @@ class Confirmed(Budget):
 
 @dg.op(pool=PROVIDER_POOL)
 def submit_experiment(context: dg.OpExecutionContext, config: Confirmed, workers: Workers) -> None:
-    """Take the experiment in and send every segment of it that is not sent yet, if that is within the budget."""
+    """Take the experiment in and send every segment of it that is not sent yet, if that is within the budget.
+
+    Runs that an earlier version of its file named, and this one does not, are left as they are.
+    """
     name = ExperimentName(config.experiment)
     with workers.proven(context.log) as worker:
-        take_in(worker, name)
-        keys = [each.segment_id for each in all_segments(worker, name)]
-        chosen = by_segment.choose(worker, keys)
+        planned = take_in(worker, name)
+        cut = all_segments(worker, name)
+        named = {each.config.run_id for each in planned.runs} if planned else {each.run_id for each in cut}
+        chosen = by_segment.choose(worker, (each.segment_id for each in cut if each.run_id in named))
         config.check(chosen)
         context.instance.add_dynamic_partitions(str(experiments.name), [name])
-        context.instance.add_dynamic_partitions(str(segments.name), keys)
+        context.instance.add_dynamic_partitions(str(segments.name), [each.segment_id for each in cut])
         found = [(some.run, each) for some in chosen for each in by_segment.send(some)]
         for run, each in found:
             if is_sent(run, each):

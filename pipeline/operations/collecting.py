@@ -163,7 +163,7 @@ def _news(run: Run, batch: BatchState, remote: RemoteBatch) -> list[AnyEvent]:
 def _may_have_answers(remote: RemoteBatch) -> bool:
     """Say whether answers may turn up after the end: the provider tells neither where they are nor that none are."""
     told = {*remote.parts, *remote.lines} - {"error"}
-    return remote.end in {"expired", "cancelled"} and not told
+    return remote.end in {"completed", "expired", "cancelled"} and not told
 
 
 def _shortened(fault: LineFault) -> LineFault:
@@ -309,7 +309,7 @@ def _whole(run: Run, batch: BatchState, name: str, chunks: Iterator[bytes]) -> I
     expected = batch.remote_lines.get(name, 0)
     if (lines < expected or lines <= 1 < batch.requests) and not _is_readable(run, _first_object(begun)):
         raise RejectedError(f"{name} holds something else instead of lines: {begun[:200].decode(errors='replace')}")
-    is_empty = not lines and name == "output" and name not in batch.remote_lines
+    is_empty = not lines and not is_of_errors(name) and name not in batch.remote_lines
     if (lines < expected or is_empty) and not _waited(run, batch, batch.ended_at):
         raise UnavailableError(f"{name} has {lines} lines, but the provider reports {expected or 'some'}")
 

@@ -3,6 +3,7 @@
 A live batch is made of calls that this worker makes itself. Answers are stored at least once a second, so that a kill
 loses no more than that; whoever goes on reads what is stored and makes only the calls that have no answer yet. A worker
 that is interrupted, or cannot store for a while, begins no further call, and stores the answers that were under way.
+So does one that was held up for a third of its lease: another may be making the same calls.
 """
 
 import contextlib
@@ -25,6 +26,7 @@ from pipeline.wording import counted
 
 _DEFAULT_RATE = 5.0
 _LIVE = "live-"
+_LONGEST_SILENCE = 5.0  # so long calls begin though nobody could store answers, or look who holds the run
 _PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)  # before answers are stored again that the store did not take
 
 
@@ -80,6 +82,7 @@ def _call(run: Run, batch: BatchState) -> bool:
         live_module(judge.provider).live_call(run.worker.settings, judge),
         rate=rate.get((judge.provider, judge.model), _DEFAULT_RATE),
         clock=run.worker.clock,
+        patience=min(_LONGEST_SILENCE, run.worker.pace.lease / 3),
     )
     if batch.cancel_asked:
         return _finish(run, batch)

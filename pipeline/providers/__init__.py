@@ -229,11 +229,11 @@ class Particulars(msgspec.Struct, frozen=True, kw_only=True):
     MODELS: tuple[str, ...] = ()
 
 
-def live_client(call: LiveCall, *, rate: float, clock: Clock) -> LiveClient:
-    """Return what makes the calls of one live batch, so many a second."""
+def live_client(call: LiveCall, *, rate: float, clock: Clock, patience: float) -> LiveClient:
+    """Return what makes the calls of one live batch, so many a second, while answers are taken within the patience."""
     from pipeline.providers._live import Calls  # noqa: PLC0415 - it is made of what stands above
 
-    return Calls(call, rate=rate, clock=clock)
+    return Calls(call, rate=rate, clock=clock, patience=patience)
 
 
 @cache

@@ -244,7 +244,7 @@ def remote_batch(batch: Batch) -> RemoteBatch:
         requests=counts.total or None,
         created_at=moment(batch.created_at),
     )
-    return keeping_answers(remote, answered=bool(remote.parts))
+    return keeping_answers(remote, answered=bool(remote.parts), counted=counts.completed)
 
 
 def parts(**handles: str | None) -> dict[str, str]:

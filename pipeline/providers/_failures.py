@@ -5,6 +5,7 @@ from typing import Literal
 
 import msgspec
 
+from pipeline.events import is_of_errors
 from pipeline.providers import RemoteBatch
 from pipeline.providers._faults import wants_money
 
@@ -49,11 +50,16 @@ def failure(text: str) -> Literal["rate", "account"] | None:
     return None if _LINE.search(text) else fault_in(text) or own_fault(text)
 
 
-def keeping_answers(batch: RemoteBatch, *, answered: bool) -> RemoteBatch:
+def keeping_answers(batch: RemoteBatch, *, answered: bool, counted: int | None = None) -> RemoteBatch:
     """Return a batch that failed by no fault of ours with some answers as one that ended early.
 
-    Answers are paid for: they are used, and only the rest is sent again.
+    Answers are paid for: they are used, and only the rest is sent again. Those that are `counted` and not shown yet are
+    told of, so that they are waited for.
     """
-    if batch.end != "failed" or batch.fault != "rate" or not answered:
+    if batch.end != "failed" or batch.fault is None:
+        return batch
+    if counted and all(map(is_of_errors, batch.parts)):
+        batch = msgspec.structs.replace(batch, lines={"output": counted})
+    if batch.fault != "rate" or not (answered or counted):
         return batch
     return msgspec.structs.replace(batch, end="expired", fault=None, faults=())

@@ -19,7 +19,7 @@ from pipeline.clock import Clock
 from pipeline.errors import AccountError, OutcomeUnknownError, RejectedError, UnavailableError
 from pipeline.providers._bodies import Body, Form, Reply, with_content
 from pipeline.providers._lenient import lenient
-from pipeline.providers._refusals import fault_of, without_keys
+from pipeline.providers._refusals import chunks_without_keys, fault_of, without_keys
 from pipeline.settings import Secret, is_loopback
 
 T = TypeVar("T")
@@ -179,7 +179,7 @@ class Http:
         raise fault if known else OutcomeUnknownError(str(fault))
 
     def stream(self, path: str, *, headers: Mapping[str, str] | None = None) -> Iterator[bytes]:
-        """Yield the bytes of a large answer; raises UnavailableError if it breaks off before its end."""
+        """Yield a large answer's bytes without our keys; raises UnavailableError if it breaks off before its end."""
         with self._translated("GET", path), contextlib.ExitStack() as stack:
             request = self._client.build_request("GET", self.base + path, headers=headers)
             response = self._client.send(request, stream=True, follow_redirects=False)
@@ -187,7 +187,7 @@ class Http:
             if not response.is_success:
                 raise fault_of(_plain(response), "GET", path)
             _check_packing(response)
-            yield from response.iter_bytes(1 << 20)
+            yield from chunks_without_keys(response.iter_bytes(1 << 20), response.request)
 
     def _sent(self, request: httpx.Request) -> httpx.Response:
         """Send the request; return what came back, read no further than an answer is long, without our keys."""

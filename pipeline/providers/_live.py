@@ -2,7 +2,7 @@
 
 A call that timed out or failed in between is made again; after a few tries the last answer stands, and the engine
 sends the request again as it does for a batch. Whatever stops the calls, those under way are paid for: their answers
-are waited for and handed over.
+are waited for and handed over. While nobody takes answers no call begins: whoever should may have been replaced.
 """
 
 import asyncio
@@ -40,11 +40,19 @@ class Calls:
     """Makes the calls of one live batch."""
 
     def __init__(
-        self, call: LiveCall, *, rate: float, clock: Clock, transport: httpx.AsyncBaseTransport | None = None
+        self,
+        call: LiveCall,
+        *,
+        rate: float,
+        clock: Clock,
+        patience: float,
+        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._call = call
         self._rate = rate
         self._clock = clock
+        self._patience = patience
+        self._taken_at = clock.monotonic()
         self._transport = transport
         self._stop = threading.Event()
         self._ended = threading.Event()
@@ -79,8 +87,9 @@ class Calls:
         while not ended or self._arrived:
             is_much = len(self._arrived) >= _MOST_A_CHUNK
             ended = self._ended.wait(0 if is_much else _FLUSH_SECONDS) or not (self._worker and self._worker.is_alive())
-            chunk = self._arrived[:_MOST_A_CHUNK]
+            chunk, handed_at = self._arrived[:_MOST_A_CHUNK], self._clock.monotonic()
             yield chunk
+            self._taken_at = handed_at
             del self._arrived[: len(chunk)]
 
     def _run(self, calls: list[tuple[str, bytes]]) -> None:
@@ -126,7 +135,7 @@ class Calls:
         answer = LiveAnswer(request_id=request_id, status=503, body=msgspec.Raw(_LOST))
         for number in range(_TRIES):
             async with pacer.turn():
-                if self._stop.is_set():
+                if not await self._may_begin():
                     return None
                 response = await self._post(client, body)
             if response is None:
@@ -143,6 +152,12 @@ class Calls:
             asked = retry_after(response)
             await pacer.slow_down(min(0.5 * 2**number, 8.0) if asked is None else asked)
         return answer
+
+    async def _may_begin(self) -> bool:
+        """Say whether a call may begin, once answers are being taken; not if the calls were stopped."""
+        while not self._stop.is_set() and self._clock.monotonic() - self._taken_at > self._patience:
+            await asyncio.sleep(_LOOK_SECONDS)
+        return not self._stop.is_set()
 
     async def _post(self, client: httpx.AsyncClient, body: bytes) -> httpx.Response | None:
         headers = {**self._call.headers, "content-type": "application/json"}

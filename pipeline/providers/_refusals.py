@@ -4,6 +4,7 @@ import contextlib
 import email.utils
 import functools
 import re
+from collections.abc import Iterable, Iterator
 
 import httpx
 import msgspec
@@ -14,6 +15,7 @@ from pipeline.providers._faults import wants_money
 _REFUSALS = frozenset({400, 401, 403, 404, 405, 410, 411, 412, 413, 414, 415, 422})
 _SECRET_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 _SHORTEST_KEY = 12
+_LONGEST_ESCAPE = 6
 _ACCOUNT_AT_400 = ("api_key_invalid", "api key not valid", "credit balance")  # Google's and Anthropic's words
 
 
@@ -56,18 +58,48 @@ def without_keys(body: bytes, request: httpx.Request) -> bytes:
 
     What is shorter than any key may be a common word and stays: it is no secret.
     """
-    for name in _SECRET_HEADERS:
-        key = request.headers.get(name, "").removeprefix("Bearer ")
-        if len(key) >= _SHORTEST_KEY:
+    for key in _keys_in(request):
+        if key.lower().encode() in body.lower() or _escapes_in(key).search(body):
             body = _as_it_may_stand(key).sub(b"***", body)
     return body
 
 
+def chunks_without_keys(chunks: Iterable[bytes], request: httpx.Request) -> Iterator[bytes]:
+    """Yield the same of what comes in chunks, the end of one held back while a key may go on in the next."""
+    longest = max((_LONGEST_ESCAPE * len(key) for key in _keys_in(request)), default=1)
+    held = b""
+    for chunk in chunks:
+        held = without_keys(held + chunk, request)
+        ready = max(len(held) - longest + 1, 0)
+        if ready:
+            yield held[:ready]
+        held = held[ready:]
+    if held:
+        yield held
+
+
+def _keys_in(request: httpx.Request) -> list[str]:
+    sent = (request.headers.get(name, "").removeprefix("Bearer ") for name in _SECRET_HEADERS)
+    return [key for key in sent if len(key) >= _SHORTEST_KEY]
+
+
 @functools.lru_cache(maxsize=16)
 def _as_it_may_stand(key: str) -> re.Pattern[bytes]:
-    """Return what finds the key in JSON."""
-    written = (rf"(?:\\?{re.escape(letter)}|\\u{ord(letter):04x})" for letter in key)
+    """Return what finds the key in JSON; it is slow."""
+    written = (rf"(?:{re.escape(letter)}|\\{_behind_a_backslash(letter)})" for letter in key)
     return re.compile("".join(written).encode(), re.IGNORECASE)
+
+
+@functools.lru_cache(maxsize=16)
+def _escapes_in(key: str) -> re.Pattern[bytes]:
+    """Return what finds any letter of the key as an escape; in most texts there is none."""
+    return re.compile(rf"\\(?:{'|'.join(map(_behind_a_backslash, sorted(set(key))))})".encode(), re.IGNORECASE)
+
+
+def _behind_a_backslash(letter: str) -> str:
+    """Return how an escape may name the letter; a bare one of a word's letters names something else."""
+    code = f"u{ord(letter):04x}"
+    return code if letter.isalnum() else f"(?:{code}|{re.escape(letter)})"
 
 
 class _Detail(msgspec.Struct, frozen=True):

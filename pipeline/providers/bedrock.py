@@ -221,7 +221,7 @@ class Bedrock:
             requests=job.total_record_count or None,
             created_at=job.submit_time,
         )
-        return keeping_answers(remote, answered=bool(parts))
+        return keeping_answers(remote, answered=bool(parts), counted=job.success_record_count)
 
     def _parts(self, job: _Job) -> dict[str, str]:
         """Return every object with answers the job left under its prefix."""

@@ -368,7 +368,7 @@ def _remote(operation: _Operation) -> RemoteBatch:
         requests=whole(stats.request_count) or None,
         created_at=moment(metadata.create_time),
     )
-    return keeping_answers(remote, answered=bool(remote.parts))
+    return keeping_answers(remote, answered=bool(remote.parts), counted=stats.answered())
 
 
 def _lines_told(stats: _Stats, end: End | None) -> dict[str, int]:

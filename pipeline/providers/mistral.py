@@ -166,7 +166,7 @@ def _remote(job: _Job) -> RemoteBatch:
         requests=job.total_requests or None,
         created_at=moment(job.created_at),
     )
-    return keeping_answers(remote, answered=bool(remote.parts))
+    return keeping_answers(remote, answered=bool(remote.parts), counted=job.succeeded_requests)
 
 
 _DIALECT: Dialect[_Job] = Dialect(kind=_Job, remote=_remote, order=_order, listed=_listed, batches="/batch/jobs")

@@ -36,17 +36,28 @@ def test_a_budget_too_small_sends_nothing(home: Callable[..., Home]) -> None:
     )
 
 
+def submit(here: Home, most: int) -> dg.ExecuteInProcessResult:
+    """Launch the job that sends the whole experiment."""
+    job = here.defs.get_repository_def().get_job("submit")
+    config = {"ops": {"submit_experiment": {"config": {"experiment": "essays", "most_requests": most}}}}
+    return job.execute_in_process(run_config=config, instance=here.instance, raise_on_error=False)
+
+
+def test_the_submit_job_sends_nothing_that_its_file_no_longer_names(
+    home: Callable[..., Home], experiment_file: Callable[..., Path]
+) -> None:
+    here = with_pairs(home(judges="[{provider: openai, model: gpt-5-mini}, {provider: openai, model: gpt-6-luna}]"))
+    experiment_file(judges="[{provider: openai, model: gpt-6-luna}]")
+    assert submit(here, 15).success
+    assert [each.split("--")[3] for each in here.green("submitted_batches")] == ["gpt-6-luna"]
+    assert len(here.simulator.ledger.creates) == 1
+
+
 def test_the_submit_job_sends_a_whole_experiment_within_its_budget(home: Callable[..., Home]) -> None:
     here = home(more="batch: {segments: 3}")
-    job = here.defs.get_repository_def().get_job("submit")
-
-    def submit(most: int) -> dg.ExecuteInProcessResult:
-        config = {"ops": {"submit_experiment": {"config": {"experiment": "essays", "most_requests": most}}}}
-        return job.execute_in_process(run_config=config, instance=here.instance, raise_on_error=False)
-
-    assert not submit(3).success
+    assert not submit(here, 3).success
     assert list(here.simulator.ledger.billed()) == []
-    assert submit(15).success
+    assert submit(here, 15).success
     assert here.green("submitted_batches") == set(here.segments())
     assert len(here.segments()) == 3
     here.launch(here.tick("batch_status"))

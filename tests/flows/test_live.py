@@ -211,6 +211,39 @@ def test_a_store_that_is_full_for_a_while_loses_none_of_the_answers_under_way(
     assert problems(worker) == []
 
 
+class Hangs(LocalStore):
+    """A store that takes seconds over the first of the answers' objects."""
+
+    def __init__(self, root: Path, seconds: float) -> None:
+        super().__init__(root)
+        self._seconds = seconds
+
+    def put_stream(self, key: str, chunks: Iterable[bytes]) -> None:
+        if "live-" in key:
+            seconds, self._seconds = self._seconds, 0.0
+            time.sleep(seconds)
+        super().put_stream(key, chunks)
+
+
+def test_a_worker_that_hangs_past_its_lease_begins_no_calls_that_another_makes(
+    simulate: Simulate, worker_for: Callable[..., Worker], experiment_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    simulator = simulate()
+    settings = Settings(environment(simulator, PAIRLOG_LEASE_SECONDS="1"))
+    with Worker(Hangs(tmp_path / "store", 4.0), clock=SystemClock(), settings=settings) as hangs:
+        runs = submitted(hangs, experiment_file(samples=20, judges=LIVE.format(rate=50)))
+        first = Thread(target=lambda: resume(hangs, runs, interval=0.1))
+        first.start()
+        while simulator.ledger.totals.live == 0:
+            time.sleep(0.01)
+        other = worker_for(simulator, PAIRLOG_LEASE_SECONDS="1")
+        assert not resume(other, other.runs(runs[0].experiment.name), interval=0.1).is_open
+        first.join()
+    assert simulator.ledger.totals.live <= 190 + 60
+    assert counts(other)["ok"] == 190
+    assert problems(other) == []
+
+
 def test_a_prompt_refused_for_its_content_ends_its_own_rows_only(
     simulate: Simulate, worker_for: Callable[..., Worker], experiment_file: Callable[..., Path]
 ) -> None:

@@ -188,6 +188,14 @@ def test_a_key_that_is_repeated_is_in_nothing_a_batch_says(clock: FixedClock, wr
     assert (shown.remote_id, shown.status, shown.faults[0].reason) == ("batch_1", "weird ***", "***: Bearer ***")
 
 
+@pytest.mark.parametrize("before", [0, 1, 2**20 - 30, 2**20 - 1])
+@pytest.mark.parametrize("written", [KEY, KEY.lower(), KEY.replace("/", r"\/"), KEY.replace("s", r"\u0073")])
+def test_a_key_that_is_repeated_is_in_nothing_that_is_fetched(clock: FixedClock, written: str, before: int) -> None:
+    body = b"x" * before + f'{{"error":"{written}"}}\n{{"a":"{written}'.encode()
+    fetched = b"".join(a_provider_with_a_long_key(answers(200, body), clock).download("file-1"))
+    assert fetched == b"x" * before + b'{"error":"***"}\n{"a":"***'
+
+
 def packed(body: bytes, packing: str) -> Handler:
     """Return an answer that comes in pieces, as from a socket."""
     pieces = [body[start : start + 2**16] for start in range(0, len(body), 2**16)]

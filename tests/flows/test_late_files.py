@@ -1,0 +1,99 @@
+"""Answers that a provider shows later than the end of their batch are waited for, and not bought again."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from pipeline.operations.resuming import resume
+from tests.flows.one_time import World
+from tests.flows.studies import submitted
+
+Worlds = Callable[..., World]
+ExperimentFile = Callable[..., Path]
+Shown = dict[str, Any]  # Any: a batch as a provider shows it
+
+
+class Early(httpx.HTTPTransport):
+    """A way to the provider on which a batch is shown otherwise than it is, its end a few times."""
+
+    def __init__(self, early: Callable[[Shown], Shown | None], *, always: Callable[[Shown], Shown] = dict) -> None:
+        super().__init__()
+        self._early = early
+        self._always = always
+        self._left = 2
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        answer = super().handle_request(request)
+        path = request.url.path
+        if request.method != "GET" or path.endswith("/content") or not ("/batches/" in path or "/jobs/" in path):
+            return answer
+        shown = self._always(json.loads(answer.read()))
+        early = self._early(shown) if self._left else None
+        self._left -= early is not None
+        return httpx.Response(200, json=shown if early is None else early)
+
+
+def bought_once(here: World, early: Early, file: Path) -> bool:
+    """Run the study behind this transport; say whether it ended with one batch and every paid answer in its table."""
+    worker = here.beside(transport=early)
+    is_open = resume(worker, submitted(worker, file), interval=60).is_open
+    here.check()
+    return not is_open and len(here.simulator.ledger.creates) == 1
+
+
+def a_file(experiment_file: ExperimentFile, provider: str) -> Path:
+    return experiment_file(judges=f"[{{provider: {provider}, model: {MODELS[provider]}}}]")
+
+
+MODELS = {
+    "azure": "gpt-6-luna", "gemini": "gemini-3-flash", "groq": "openai/gpt-oss-20b", "mistral": "mistral-large-latest",
+    "openai": "gpt-6-luna", "together": "meta-llama/Llama-4", "xai": "grok-4",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("provider", ["azure", "groq", "together"])
+def test_answers_that_are_shown_after_the_errors_beside_them_are_waited_for(
+    world: Worlds, experiment_file: ExperimentFile, provider: str
+) -> None:
+    def without_answers(batch: Shown) -> Shown | None:
+        return {**batch, "output_file_id": None} if batch.get("output_file_id") else None
+
+    early = Early(without_answers, always=lambda batch: {**batch, "request_counts": None})
+    assert bought_once(world("line.400=0.2*1"), early, a_file(experiment_file, provider))
+
+
+def test_results_of_which_no_number_is_told_are_waited_for(world: Worlds, experiment_file: ExperimentFile) -> None:
+    def uncounted(batch: Shown) -> Shown:
+        state = batch.get("state", {})
+        return {
+            **batch,
+            "state": {"num_requests": state.get("num_requests", 0), "num_pending": state.get("num_pending")},
+        }
+
+    early = Early(lambda page: {"results": []} if "results" in page else None, always=uncounted)
+    assert bought_once(world(), early, a_file(experiment_file, "xai"))
+
+
+def failed_early(provider: str, batch: Shown) -> Shown | None:
+    """The batch as one that failed by no fault of ours, with answers that are counted and not shown."""
+    if provider == "gemini":
+        without = {name: value for name, value in batch["metadata"].items() if name != "output"}
+        state = {"metadata": {**without, "state": "BATCH_STATE_FAILED"}, "error": {"code": 13, "message": "internal"}}
+        return {**batch, "response": None, **state} if batch.get("done") else None
+    if provider == "mistral":
+        failed = {"status": "FAILED", "errors": [{"message": "internal error"}], "output_file": None}
+        return {**batch, **failed} if batch["status"] == "SUCCESS" else None
+    failed = {"status": "failed", "errors": {"data": [{"code": "server_error"}]}, "output_file_id": None}
+    return {**batch, **failed} if batch["status"] == "completed" else None
+
+
+@pytest.mark.parametrize("provider", ["gemini", "groq", "mistral", "openai"])
+def test_answers_that_are_counted_of_a_batch_that_failed_are_waited_for(
+    world: Worlds, experiment_file: ExperimentFile, provider: str
+) -> None:
+    early = Early(lambda batch: failed_early(provider, batch))
+    assert bought_once(world(), early, a_file(experiment_file, provider))
