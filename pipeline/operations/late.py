@@ -13,8 +13,8 @@ from pipeline import planning
 from pipeline.errors import AccountError, ProviderError, RejectedError
 from pipeline.events import Adopted, late_name
 from pipeline.operations.run import Run
-from pipeline.operations.settling import known_remote_ids, may_be_ours
-from pipeline.providers import ProbableProvider, RemoteBatch
+from pipeline.operations.settling import belonging, known_remote_ids, may_be_ours
+from pipeline.providers import ProbableProvider, RemoteBatch, Sought
 from pipeline.state import BatchState
 
 
@@ -106,9 +106,12 @@ def _superseded(run: Run, batch: BatchState) -> Iterator[RemoteBatch]:
 
 def _turned_up(run: Run, batch: BatchState) -> Iterator[RemoteBatch]:
     """Yield the batches that a last look finds under the keys of attempts given up; the log remembers them."""
+    known = belonging(run.state.batches.values()).difference(batch.superseded)
     for attempt, key in batch.voided.items():
         assert batch.first_opened_at is not None, "an attempt given up was opened"
-        yield from _remembered(run, batch, run.provider.find(key, since=batch.first_opened_at), attempt=attempt)
+        sought = Sought(batch_key=key, since=batch.first_opened_at, files=batch.other_files)
+        found = [remote for remote in run.provider.find(sought) if remote.remote_id not in known]
+        yield from _remembered(run, batch, found, attempt=attempt)
 
 
 def _remembered(

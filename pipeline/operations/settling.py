@@ -20,7 +20,7 @@ from pipeline.errors import AccountError, ConfigError, CorruptObjectError, Provi
 from pipeline.events import Adopted, Held, Uncertain, Voided
 from pipeline.ids import BatchId
 from pipeline.operations.run import Run
-from pipeline.providers import ProbableProvider, RemoteBatch
+from pipeline.providers import ProbableProvider, RemoteBatch, Sought
 from pipeline.state import BatchState, RunState
 from pipeline.storage import checkpoints, keys
 
@@ -83,8 +83,9 @@ def _look(run: Run, batch: BatchState, *, earlier: timedelta = timedelta()) -> l
     assert batch.opened_at is not None, "an opened attempt has a time"
     provider = run.provider
     if not isinstance(provider, ProbableProvider):
-        found = provider.find(batch.batch_key, since=batch.opened_at - earlier)
-        taken = _belonging(run.state.batches.values())
+        files = (batch.file_id,) if batch.file_id else ()
+        found = provider.find(Sought(batch_key=batch.batch_key, since=batch.opened_at - earlier, files=files))
+        taken = belonging(run.state.batches.values())
         return [each for each in found if each.remote_id not in taken]
     taken = known_remote_ids(run)
     requests = batch.input.requests if batch.input else batch.requests
@@ -115,10 +116,10 @@ def _is_proven(run: Run, batch: BatchState, provider: ProbableProvider, remote: 
 
 def known_remote_ids(run: Run) -> set[str]:
     """Return the provider's ids of every batch in the store that is known to belong to somebody."""
-    return _belonging(batch for other in _runs_at(run) for batch in _state_of(other, beside=run).batches.values())
+    return belonging(batch for other in _runs_at(run) for batch in _state_of(other, beside=run).batches.values())
 
 
-def _belonging(batches: Iterable[BatchState]) -> set[str]:
+def belonging(batches: Iterable[BatchState]) -> set[str]:
     """Return the provider's ids that are known to belong to one of these batches."""
     return {
         remote_id

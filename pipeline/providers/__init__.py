@@ -57,6 +57,14 @@ class RemoteBatch(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime | None = None
 
 
+class Sought(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt whose batch is looked for: its key, since when it can have been made, and what was uploaded for it."""
+
+    batch_key: str
+    since: datetime
+    files: tuple[str, ...] = ()
+
+
 class LiveCall:
     """Where and how a live request is posted; its headers hold the key, so it shows nothing of itself."""
 
@@ -92,8 +100,8 @@ class Provider(Protocol):
         """Create the batch, once, and return the provider's id."""
         ...
 
-    def find(self, batch_key: str, *, since: datetime) -> list[RemoteBatch]:
-        """Return the batches that carry our key, among those made after `since`."""
+    def find(self, sought: Sought) -> list[RemoteBatch]:
+        """Return the batches that are known by their key, or by their files, to be of this attempt."""
         ...
 
     def status(self, remote_id: str) -> RemoteBatch:

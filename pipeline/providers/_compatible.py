@@ -9,11 +9,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Generic, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from pipeline.domain import Output
 from pipeline.errors import UnavailableError
 from pipeline.events import End, Fault, LineFault
-from pipeline.providers import RemoteBatch, Submission
+from pipeline.providers import RemoteBatch, Sought, Submission
 from pipeline.providers._asking import CHAT, endpoint_path
 from pipeline.providers._bodies import Body
 from pipeline.providers._failures import fault_in, keeping_answers, own_fault
@@ -104,13 +105,13 @@ class Dialect(msgspec.Struct, Generic[B], frozen=True, kw_only=True):
     """What one provider does its own way.
 
     `kind` is the batch as its wire has it and `remote` reads one; `order` is the body of a create call, `listed` yields
-    batches newest first, back to a moment.
+    batches newest first, back to when the attempt was opened.
     """
 
     kind: type[B]
     remote: Callable[[B], RemoteBatch]
     order: Callable[[Submission, str | None], Mapping[str, object]]
-    listed: Callable[[Http, datetime], Iterator[Entry[RemoteBatch]]]
+    listed: Callable[[Http, Sought], Iterator[Entry[RemoteBatch]]]
     created: Callable[[bytes], str | None] = created_id
     upload: Callable[[Http, Submission], str] = upload_form
     batches: str = "/batches"
@@ -134,9 +135,10 @@ class FilesAndBatches(Generic[B]):
         answer = self._http.post_once(path, json=self._dialect.order(submission, file_id))
         return checked_id(self._dialect.created(answer), path)
 
-    def find(self, batch_key: str, *, since: datetime) -> list[RemoteBatch]:
+    def find(self, sought: Sought) -> list[RemoteBatch]:
         """Return the batches that carry our key."""
-        listed = self._dialect.listed(self._http, since - SKEW)
+        batch_key = sought.batch_key
+        listed = self._dialect.listed(self._http, replace(sought, since=sought.since - SKEW))
         return carrying(listed, lambda batch: batch.batch_key == batch_key, batch_key)
 
     def status(self, remote_id: str) -> RemoteBatch:
@@ -178,8 +180,8 @@ def check_models(http: Http) -> str:
     return f"{len(rows)} models" if isinstance(rows, list) else "an answer without a list of models"
 
 
-def newest(http: Http, since: datetime, *, page_size: int | None = 100) -> Iterator[Entry[RemoteBatch]]:
-    """Yield batches newest first, page by page, until a whole page is older than `since` or the listing ends."""
+def newest(http: Http, sought: Sought, *, page_size: int | None = 100) -> Iterator[Entry[RemoteBatch]]:
+    """Yield batches newest first, page by page, until a whole page is older than the attempt or the listing ends."""
     after: str | None = None
     seen: set[str] = set()
     for _ in range(MOST_PAGES):
@@ -191,7 +193,7 @@ def newest(http: Http, since: datetime, *, page_size: int | None = 100) -> Itera
         batches = [batch for batch in shown if batch.remote_id not in seen]
         seen.update(batch.remote_id for batch in batches)
         may_go_on = page.has_more is None and page_size is not None and len(batches) >= page_size
-        if not (page.has_more or may_go_on) or is_past(batches, since):
+        if not (page.has_more or may_go_on) or is_past(batches, sought.since):
             return
         if not batches:
             break

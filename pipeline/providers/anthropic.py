@@ -19,7 +19,7 @@ from pipeline.clock import Clock
 from pipeline.domain import QUESTION, REQUEST_ID, Frame, Judge, Limits, Message, Mode, Output
 from pipeline.errors import UnavailableError
 from pipeline.events import End
-from pipeline.providers import LiveCall, RemoteBatch, Submission
+from pipeline.providers import LiveCall, RemoteBatch, Sought, Submission
 from pipeline.providers._asking import check_plain
 from pipeline.providers._bodies import Body
 from pipeline.providers._claude import (
@@ -200,7 +200,7 @@ class Anthropic:
         answer = self._http.post_once(_BATCHES, body=body, headers=_older(submission.judge))
         return checked_id(decoded(answer, _Created).id, _BATCHES)
 
-    def find(self, batch_key: str, *, since: datetime) -> list[RemoteBatch]:  # noqa: ARG002 - the protocol's
+    def find(self, sought: Sought) -> list[RemoteBatch]:  # noqa: ARG002 - the protocol's
         """Return nothing: no batch carries our key; see `candidates`."""
         return []
 

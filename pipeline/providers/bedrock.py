@@ -22,7 +22,7 @@ from pipeline.clock import Clock
 from pipeline.domain import QUESTION, REQUEST_ID, Answer, Frame, Judge, Limits, Message, Mode
 from pipeline.errors import ConfigError, OutcomeUnknownError, RejectedError, UnavailableError
 from pipeline.events import End, LineFault
-from pipeline.providers import RemoteBatch, Submission
+from pipeline.providers import RemoteBatch, Sought, Submission
 from pipeline.providers._asking import check_plain
 from pipeline.providers._aws import Clients, clients, translated
 from pipeline.providers._bedrock import check_model, decode_line, invocation, model_input
@@ -170,10 +170,11 @@ class Bedrock:
             raise OutcomeUnknownError("CreateModelInvocationJob answered without an ARN")
         return arn
 
-    def find(self, batch_key: str, *, since: datetime) -> list[RemoteBatch]:
+    def find(self, sought: Sought) -> list[RemoteBatch]:
         """Return the jobs named after our key."""
+        batch_key = sought.batch_key
         token = _token(batch_key)
-        jobs = self._jobs(nameContains=batch_key, submitTimeAfter=since - SKEW, maxResults=_PAGE)
+        jobs = self._jobs(nameContains=batch_key, submitTimeAfter=sought.since - SKEW, maxResults=_PAGE)
         return [
             self._remote(job, batch_key)
             for job in jobs

@@ -10,7 +10,7 @@ Limits: 2 GB a file; no number of requests is documented, so Vertex's 200,000 is
 import re
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import httpx
 import msgspec
@@ -19,7 +19,7 @@ from pipeline.clock import Clock
 from pipeline.domain import QUESTION, REQUEST_ID, Frame, Judge, Limits, Message, Mode, Output
 from pipeline.errors import ConfigError, RejectedError, UnavailableError
 from pipeline.events import End
-from pipeline.providers import LiveCall, RemoteBatch, Submission
+from pipeline.providers import LiveCall, RemoteBatch, Sought, Submission
 from pipeline.providers._asking import check_plain
 from pipeline.providers._failures import keeping_answers
 from pipeline.providers._gemini import (
@@ -260,9 +260,9 @@ class Gemini:
         batch = {"displayName": submission.batch_key, "inputConfig": {"fileName": file_id}}
         return checked_id(decoded(self._http.post_once(path, json={"batch": batch}), _Created).name, path)
 
-    def find(self, batch_key: str, *, since: datetime) -> list[RemoteBatch]:  # noqa: ARG002 - the key is unique
+    def find(self, sought: Sought) -> list[RemoteBatch]:
         """Return the batches whose display name is our key, or what is left of it."""
-        return carrying(self._all(), lambda batch: _carries(batch.batch_key, batch_key), batch_key)
+        return carrying(self._all(), lambda batch: _carries(batch.batch_key, sought.batch_key), sought.batch_key)
 
     def _all(self) -> Iterator[Entry[RemoteBatch]]:
         path = f"/{self._version}/batches"

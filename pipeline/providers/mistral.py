@@ -8,7 +8,6 @@ Limits: a million pending requests a workspace, 24 h as ordered; no size is docu
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 
 import httpx
 import msgspec
@@ -16,7 +15,7 @@ import msgspec
 from pipeline.clock import Clock
 from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode
 from pipeline.events import End, LineFault
-from pipeline.providers import LiveCall, RemoteBatch, Submission
+from pipeline.providers import LiveCall, RemoteBatch, Sought, Submission
 from pipeline.providers._asking import (
     CHAT,
     check_plain,
@@ -121,14 +120,14 @@ def _order(submission: Submission, file_id: str | None) -> Mapping[str, object]:
     }
 
 
-def _listed(http: Http, since: datetime) -> Iterator[Entry[RemoteBatch]]:
-    """Yield the jobs created after a moment, newest first, to the page that shows nothing new: a total may be wrong."""
+def _listed(http: Http, sought: Sought) -> Iterator[Entry[RemoteBatch]]:
+    """Yield the jobs created since then, newest first, to the page that shows nothing new: a total may be wrong."""
     seen: set[str] = set()
     for number in range(MOST_PAGES):
         query: dict[str, str | int] = {
             "page": number,
             "page_size": _PAGE,
-            "created_after": since.isoformat(),
+            "created_after": sought.since.isoformat(),
             "order_by": "-created",
         }
         page = http.get("/batch/jobs", _Page, params=query)

@@ -11,11 +11,9 @@ Limits: 50,000 requests and 100 MB a batch, 24 h at best. Live calls have a host
 `TOGETHER_BASE_URL` is set, with or without `/v1`.
 """
 
-import functools
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 
 import httpx
 import msgspec
@@ -24,7 +22,7 @@ from pipeline.clock import Clock
 from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode, Output
 from pipeline.errors import AccountError, RejectedError, UnavailableError
 from pipeline.events import LineFault
-from pipeline.providers import LiveCall, RemoteBatch, Submission
+from pipeline.providers import LiveCall, RemoteBatch, Sought, Submission
 from pipeline.providers._asking import (
     CHAT,
     check_plain,
@@ -129,7 +127,7 @@ def build(settings: Settings, clock: Clock, *, transport: httpx.BaseTransport | 
         kind=_Job,
         remote=_remote,
         order=_order,
-        listed=functools.partial(_listed, {}),
+        listed=_listed,
         created=_created,
         upload=_upload,
     )
@@ -216,16 +214,19 @@ def _created(answer: bytes) -> str | None:
     return wrapped.job.id if wrapped.job else wrapped.id
 
 
-def _listed(names: dict[str, str], http: Http, since: datetime) -> Iterator[Entry[RemoteBatch]]:  # noqa: ARG001 - no pages
+def _listed(http: Http, sought: Sought) -> Iterator[Entry[RemoteBatch]]:
     """Yield every batch with the key its input file is named after.
 
-    `names` remembers files across calls: a batch is looked for once more after its file was deleted.
+    A batch is looked for once more after its file was deleted, and equal lines have one file whatever its name: what
+    was uploaded for the attempt that is looked for counts as named after it.
     """
+    names: dict[str, str] = {}
     for entry in entries(http.get("/files", _Files).data, _File):
         if entry.batch and entry.batch.filename:
             names[entry.batch.id] = entry.batch.filename
         else:
             yield Entry(entry.raw, None)
+    names |= dict.fromkeys(sought.files, _name(sought.batch_key))
     for job in entries(http.get("/batches", list[msgspec.Raw]), _Job):
         name = names.get((job.batch.input_file_id if job.batch else None) or _named_in(job.raw, names), "")
         key = name.removesuffix(".jsonl")

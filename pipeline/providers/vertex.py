@@ -10,7 +10,6 @@ Limits: 200,000 requests and 1 GB a job; up to 72 h in the queue, then expired; 
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from http import HTTPStatus
 
 import httpx
@@ -20,7 +19,7 @@ from pipeline.clock import Clock
 from pipeline.domain import QUESTION, REQUEST_ID, Frame, Judge, Limits, Message, Mode, Output
 from pipeline.errors import ConfigError, RejectedError
 from pipeline.events import End
-from pipeline.providers import RemoteBatch, Submission
+from pipeline.providers import RemoteBatch, Sought, Submission
 from pipeline.providers._asking import check_plain
 from pipeline.providers._bodies import Body
 from pipeline.providers._failures import keeping_answers
@@ -208,8 +207,9 @@ class Vertex:
         }
         return checked_id(decoded(self._http.post_once(self._jobs, json=job), _Created).name, self._jobs)
 
-    def find(self, batch_key: str, *, since: datetime) -> list[RemoteBatch]:  # noqa: ARG002 - the key is unique
+    def find(self, sought: Sought) -> list[RemoteBatch]:
         """Return the jobs that carry our key."""
+        batch_key = sought.batch_key
         found = remotes(self._all(f'displayName="{batch_key}"'), _remote)
         return carrying(found, lambda batch: batch.batch_key == batch_key, batch_key)
 

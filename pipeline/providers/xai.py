@@ -8,7 +8,6 @@ Limits: none is documented; those of OpenAI are kept.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import TypeVar
 
 import httpx
@@ -17,7 +16,7 @@ import msgspec
 from pipeline.clock import Clock
 from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode, Output
 from pipeline.events import End, LineFault
-from pipeline.providers import RemoteBatch, Submission
+from pipeline.providers import RemoteBatch, Sought, Submission
 from pipeline.providers._asking import check_plain, compatible_body, line_frame
 from pipeline.providers._chat import decode_live_line
 from pipeline.providers._compatible import (
@@ -188,8 +187,9 @@ class XAI:
         answer = self._http.post_once("/batches", json={"name": submission.batch_key, "input_file_id": file_id})
         return checked_id(decoded(answer, _Created).batch_id, "/batches")
 
-    def find(self, batch_key: str, *, since: datetime) -> list[RemoteBatch]:  # noqa: ARG002 - times may be bare dates
-        """Return the batches named after our key."""
+    def find(self, sought: Sought) -> list[RemoteBatch]:
+        """Return the batches named after our key, whenever they were made: times may be bare dates."""
+        batch_key = sought.batch_key
         rows = (entry for page in self._pages("/batches", _Batches) for entry in entries(page.batches, _Batch))
         return carrying(remotes(rows, _remote), lambda batch: batch.batch_key == batch_key, batch_key)
 

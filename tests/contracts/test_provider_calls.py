@@ -10,7 +10,7 @@ import pytest
 from trials import ADAPTERS, BATCH, CANARY, EXACT, LIVE, Trial, a_judge, a_prompt, a_submission, filled
 
 from pipeline.errors import AccountError, OutcomeUnknownError, ProviderError, RejectedError, UnavailableError
-from pipeline.providers import LiveAnswer, ProbableProvider, RemoteBatch
+from pipeline.providers import LiveAnswer, ProbableProvider, RemoteBatch, Sought
 from pipeline.settings import Settings
 
 FAILED_CREATES: dict[str, type[ProviderError]] = {
@@ -66,10 +66,10 @@ def test_a_create_without_an_answer_is_unknown_and_found_again(name: str, tried:
         trial.make_fail(f"create.{effect}=1")
         with pytest.raises(OutcomeUnknownError):
             trial.provider.create(submission, file_id=file_id)
-        found = trial.provider.find(submission.batch_key, since=since)
+        found = trial.provider.find(Sought(batch_key=submission.batch_key, since=since))
         assert [trial.ended(batch.remote_id).end for batch in found] == ["completed"], effect
         assert len(trial.simulator.ledger.creates) == number + 1
-    assert trial.provider.find("pl-ffffffffffffffffffffffffffffffff", since=since) == []
+    assert trial.provider.find(Sought(batch_key="pl-ffffffffffffffffffffffffffffffff", since=since)) == []
 
 
 @pytest.mark.parametrize("name", EXACT)
@@ -78,7 +78,8 @@ def test_a_batch_is_found_among_many(name: str, tried: Callable[..., Trial]) -> 
     keys = [f"pl-{number:032x}" for number in range(4)]
     made = {key: trial.submit(a_submission(name, requests=1, first=at, key=key)) for at, key in enumerate(keys)}
     for key, remote_id in made.items():
-        assert [batch.remote_id for batch in trial.provider.find(key, since=datetime.now(UTC))] == [remote_id]
+        found = trial.provider.find(Sought(batch_key=key, since=datetime.now(UTC)))
+        assert [batch.remote_id for batch in found] == [remote_id]
 
 
 def listed(trial: Trial) -> list[RemoteBatch]:
@@ -86,7 +87,7 @@ def listed(trial: Trial) -> list[RemoteBatch]:
     since = datetime.now(UTC)
     if isinstance(trial.provider, ProbableProvider):
         return trial.provider.candidates(since=since, requests=5)
-    return trial.provider.find(a_submission(trial.name).batch_key, since=since)
+    return trial.provider.find(Sought(batch_key=a_submission(trial.name).batch_key, since=since))
 
 
 @pytest.mark.parametrize("name", BATCH)

@@ -235,6 +235,43 @@ def test_a_create_that_lands_at_the_fence_is_sent_again_without_a_person(
     assert column(rows(worker), "status") == ["ok"] * 15
 
 
+class ShownBehindTheFence(httpx.HTTPTransport):
+    """A create that breaks off, and whose batch is shown only after its file was removed and a listing failed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_made = self._is_fenced = False
+        self._failing = 5
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        answer = super().handle_request(request)
+        is_of_batches = request.url.path.endswith("/batches")
+        if request.method == "POST" and is_of_batches and not self._is_made:
+            self._is_made = True
+            raise httpx.ReadError("reset")
+        self._is_fenced |= request.method == "DELETE"
+        if request.method == "GET" and is_of_batches and not self._is_fenced:
+            return httpx.Response(200, json=[])
+        if request.method == "GET" and is_of_batches and self._failing:
+            self._failing -= 1
+            return httpx.Response(503, json={"error": {"message": "busy"}})
+        return answer
+
+
+def test_what_is_shown_behind_the_fence_is_found_by_whoever_looks_next(
+    world: Worlds, experiment_file: ExperimentFile
+) -> None:
+    here, transport = world("", 5000.0), ShownBehindTheFence()
+    (run,) = submitted(here.beside(transport=transport), experiment_file(judges=JUDGES["together"]))
+    for _ in range(20):
+        worker = here.beside(transport=transport)
+        resume(worker, worker.runs(run.experiment.name), interval=1, once=True)
+        here.clock.sleep(400)
+    assert only_batch(run).phase == "published"
+    assert len(here.simulator.ledger.creates) == 1
+    here.check()
+
+
 class Stops(httpx.HTTPTransport):
     """xAI stops the first batch for want of credit when ten of its requests are answered."""
 

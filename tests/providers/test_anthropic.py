@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pipeline.clock import FixedClock, SystemClock
 from pipeline.domain import Judge
 from pipeline.errors import AccountError, ConfigError, CorruptObjectError, OutcomeUnknownError, UnavailableError
-from pipeline.providers import Submission, anthropic
+from pipeline.providers import Sought, Submission, anthropic
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator
 
@@ -139,7 +139,7 @@ def test_candidates_are_told_by_time_and_number_and_proven_by_their_ids(simulate
         assert [batch.remote_id for batch in provider.candidates(since=now, requests=3)] == [made[3]]
         assert provider.candidates(since=now, requests=4) == []
         assert provider.candidates(since=now + timedelta(minutes=20), requests=3) == []
-        assert provider.find("pl-1", since=now) == []
+        assert provider.find(Sought(batch_key="pl-1", since=now)) == []
         while provider.status(made[3]).end is None:
             pass
         assert sorted(provider.custom_ids(made[3])) == ["r0", "r1", "r2"]

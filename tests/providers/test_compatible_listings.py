@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from pipeline.errors import UnavailableError
+from pipeline.providers import Sought
 from tests.providers.replies import NOW, Replies, provider_on
 
 
@@ -25,7 +26,7 @@ def found(name: str, pages: list[Any], key: str = "pl-1") -> tuple[list[str], in
         return httpx.Response(200, json=next(replies))
 
     with provider_on(name, reply) as provider:
-        return [batch.remote_id for batch in provider.find(key, since=NOW)], len(asked)
+        return [batch.remote_id for batch in provider.find(Sought(batch_key=key, since=NOW))], len(asked)
 
 
 OLD = timedelta(hours=27)
@@ -87,7 +88,7 @@ def test_a_listing_whose_end_is_not_reached_proves_nothing(name: str, page: Any)
 def test_an_answer_without_a_list_is_no_listing(name: str, page: Any) -> None:
     answer = httpx.Response(200, json=page)
     with provider_on(name, lambda request: answer) as provider, pytest.raises(UnavailableError):
-        provider.find("pl-1", since=NOW)
+        provider.find(Sought(batch_key="pl-1", since=NOW))
 
 
 def test_a_listing_without_times_is_read_on() -> None:
@@ -105,7 +106,7 @@ def test_old_listings_of_azure_have_another_name() -> None:
 def test_groq_is_asked_for_its_listing_without_a_cursor() -> None:
     replies = Replies({"GET /openai/v1/batches": [httpx.Response(200, json={"object": "list", "data": [a_batch(1)]})]})
     with provider_on("groq", replies) as provider:
-        assert provider.find("pl-1", since=NOW) == []
+        assert provider.find(Sought(batch_key="pl-1", since=NOW)) == []
     assert replies.calls[0].url.query == b""
 
 

@@ -12,7 +12,7 @@ import pytest
 from pipeline.clock import FixedClock
 from pipeline.domain import Judge
 from pipeline.errors import AccountError, ConfigError, RejectedError, UnavailableError
-from pipeline.providers import Submission, gemini
+from pipeline.providers import Sought, Submission, gemini
 from pipeline.settings import Settings
 
 NOW = datetime(2026, 11, 16, tzinfo=UTC)
@@ -153,7 +153,7 @@ def test_a_wrong_key_is_the_accounts_fault_even_as_a_400() -> None:
 def test_a_name_that_was_cut_is_still_ours(shown: str, found: bool) -> None:
     operation = {"name": "batches/q", "metadata": {"displayName": shown, "state": "BATCH_STATE_RUNNING"}}
     with closing(built(lambda request: httpx.Response(200, json={"operations": [operation]}))) as provider:
-        ours = provider.find("pl-0123456789abcdef0123456789abcdef", since=NOW)
+        ours = provider.find(Sought(batch_key="pl-0123456789abcdef0123456789abcdef", since=NOW))
     assert [batch.remote_id for batch in ours] == (["batches/q"] if found else [])
 
 
@@ -170,13 +170,13 @@ def test_a_name_that_was_cut_is_still_ours(shown: str, found: bool) -> None:
 )
 def test_what_is_no_whole_listing_proves_nothing(page: dict[str, Any]) -> None:
     with closing(built(lambda request: httpx.Response(200, json=page))) as provider, pytest.raises(UnavailableError):
-        provider.find("pl-1", since=NOW)
+        provider.find(Sought(batch_key="pl-1", since=NOW))
 
 
 @pytest.mark.parametrize("page", [{}, {"operations": []}, {"operations": [], "kind": "new"}])
 def test_an_empty_listing_may_have_no_members_at_all(page: dict[str, Any]) -> None:
     with closing(built(lambda request: httpx.Response(200, json=page))) as provider:
-        assert provider.find("pl-1", since=NOW) == []
+        assert provider.find(Sought(batch_key="pl-1", since=NOW)) == []
 
 
 def test_results_are_also_looked_for_at_the_other_documented_address() -> None:

@@ -10,7 +10,7 @@ import pytest
 from pipeline.clock import FixedClock
 from pipeline.domain import Judge
 from pipeline.errors import OutcomeUnknownError, RejectedError, UnavailableError
-from pipeline.providers import Provider, Submission, anthropic, openai, together, xai
+from pipeline.providers import Provider, Sought, Submission, anthropic, openai, together, xai
 from pipeline.settings import Settings
 
 SINCE = datetime(2026, 11, 16, tzinfo=UTC)
@@ -51,7 +51,7 @@ def at_openai(answers: Mapping[str, object], clock: FixedClock) -> Provider:
     ],
 )  # fmt: skip
 def test_an_odd_entry_of_a_colleague_hides_nothing(clock: FixedClock, odd: object) -> None:
-    found = at_openai({"/batches": {"data": [odd, OURS, odd]}}, clock).find(KEY, since=SINCE)
+    found = at_openai({"/batches": {"data": [odd, OURS, odd]}}, clock).find(Sought(batch_key=KEY, since=SINCE))
     assert [batch.remote_id for batch in found] == ["batch_1"]
 
 
@@ -65,7 +65,7 @@ def test_an_odd_entry_of_a_colleague_hides_nothing(clock: FixedClock, odd: objec
 )
 def test_an_odd_entry_with_our_key_leaves_it_open_whether_there_is_a_batch(clock: FixedClock, odd: object) -> None:
     with pytest.raises(UnavailableError, match="may be ours"):
-        at_openai({"/batches": {"data": [odd]}}, clock).find(KEY, since=SINCE)
+        at_openai({"/batches": {"data": [odd]}}, clock).find(Sought(batch_key=KEY, since=SINCE))
 
 
 def test_an_odd_entry_on_the_file_of_our_key_leaves_it_open_too(clock: FixedClock) -> None:
@@ -74,7 +74,7 @@ def test_an_odd_entry_on_the_file_of_our_key_leaves_it_open_too(clock: FixedCloc
 
     def find(odd: object) -> object:
         answers = {"/files": files, "/batches": [odd]}
-        return together.build(settings, clock, transport=over(answers)).find(KEY, since=SINCE)
+        return together.build(settings, clock, transport=over(answers)).find(Sought(batch_key=KEY, since=SINCE))
 
     assert find({"id": "x", "status": None, "input_file_id": "file-2"}) == []
     with pytest.raises(UnavailableError, match="may be ours"):

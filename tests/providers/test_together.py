@@ -10,6 +10,7 @@ import pytest
 from pipeline import providers
 from pipeline.clock import SystemClock
 from pipeline.errors import AccountError, RejectedError, UnavailableError
+from pipeline.providers import Sought
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator
 from tests.providers.replies import KEY, LINES, Replies, a_submission, provider_on
@@ -100,8 +101,8 @@ def test_together_finds_an_attempt_by_the_name_of_its_file(simulate: Callable[..
         provider.upload(a_submission("pl-1"))  # an attempt that was refused left its file
         second = a_submission("pl-2")
         remote_id = provider.create(second, file_id=provider.upload(second))
-        assert provider.find("pl-1", since=since) == []
-        assert [batch.remote_id for batch in provider.find("pl-2", since=since)] == [remote_id]
+        assert provider.find(Sought(batch_key="pl-1", since=since)) == []
+        assert [batch.remote_id for batch in provider.find(Sought(batch_key="pl-2", since=since))] == [remote_id]
 
 
 def test_together_has_one_file_id_for_equal_bytes_whatever_their_key(simulate: Callable[..., Simulator]) -> None:
@@ -122,8 +123,9 @@ def test_together_finds_a_batch_whose_file_was_just_deleted(simulate: Callable[.
     with contextlib.closing(providers.module("together").build(settings, SystemClock(), transport=None)) as provider:
         since = datetime.now(UTC)
         submission = a_submission()
-        file_id = provider.upload(submission)
-        assert provider.find("pl-1", since=since) == []
+        file_id = str(provider.upload(submission))
+        sought = Sought(batch_key="pl-1", since=since, files=(file_id,))
+        assert provider.find(sought) == []
         remote_id = provider.create(submission, file_id=file_id)
-        provider.discard(str(file_id))
-        assert [batch.remote_id for batch in provider.find("pl-1", since=since)] == [remote_id]
+        provider.discard(file_id)
+        assert [batch.remote_id for batch in provider.find(sought)] == [remote_id]

@@ -13,7 +13,7 @@ from google.auth.exceptions import RefreshError, TransportError
 from pipeline.clock import FixedClock
 from pipeline.domain import Judge
 from pipeline.errors import AccountError, ConfigError, RejectedError, UnavailableError
-from pipeline.providers import Submission, vertex
+from pipeline.providers import Sought, Submission, vertex
 from pipeline.providers._gcs import Place, Token, signer
 from pipeline.providers._http import Http
 from pipeline.settings import Settings
@@ -134,7 +134,7 @@ def test_promised_results_must_be_there_and_others_need_not() -> None:
 def test_what_is_no_whole_listing_proves_nothing(page: dict[str, Any]) -> None:
     with closing(built(lambda request: httpx.Response(200, json=page))) as provider:
         with pytest.raises(UnavailableError):
-            provider.find(KEY, since=NOW)
+            provider.find(Sought(batch_key=KEY, since=NOW))
         with pytest.raises(UnavailableError):
             list(provider.download("gs://meadow/out/d/"))
 

@@ -10,7 +10,7 @@ import msgspec
 
 from pipeline.domain import Judge
 from pipeline.errors import OutcomeUnknownError, RejectedError, UnavailableError
-from pipeline.providers import RemoteBatch, Submission
+from pipeline.providers import RemoteBatch, Sought, Submission
 from pipeline.storage.memory import MemoryStore
 from tests.flows.simulation.scheduler import START, Actor, Scheduler
 
@@ -177,9 +177,9 @@ class Client:
             raise OutcomeUnknownError("create: 504, applied")
         return batch.remote_id
 
-    def find(self, batch_key: str, *, since: datetime) -> list[RemoteBatch]:
+    def find(self, sought: Sought) -> list[RemoteBatch]:
         self._actor.boundary("list batches")
-        return [remote for remote in self._listed() if remote.batch_key == batch_key]
+        return [remote for remote in self._listed() if remote.batch_key == sought.batch_key]
 
     def _listed(self) -> Iterator[RemoteBatch]:
         for batch in self._provider.batches.values():
@@ -228,7 +228,7 @@ class Client:
 class ProbableClient(Client):
     """A connection to a provider that shows no key of ours."""
 
-    def find(self, batch_key: str, *, since: datetime) -> list[RemoteBatch]:
+    def find(self, sought: Sought) -> list[RemoteBatch]:
         return []
 
     def candidates(self, *, since: datetime, requests: int) -> list[RemoteBatch]:
