@@ -9,7 +9,7 @@ from pipeline.clock import Clock
 
 def process_name(clock: Clock) -> str:
     """Return a name for this process: machine, process number, and something that was never used before."""
-    return f"{_machine()}/{os.getpid()}/{clock.nonce()[:8]}"
+    return f"{_machine()}/{os.getpid()}/{clock.nonce()[-8:]}"
 
 
 def is_gone(name: str) -> bool:

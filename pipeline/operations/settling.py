@@ -25,6 +25,7 @@ from pipeline.state import BatchState, RunState
 from pipeline.storage import checkpoints, keys
 
 _IDS_THAT_PROVE = 20
+_MACHINES_THAT_TELL = 3  # to void takes another look after these, by whatever clock
 
 
 def settle_due(run: Run) -> int:
@@ -41,7 +42,7 @@ def settle(run: Run, batch: BatchState) -> bool:
         run.troubles.pop(batch.batch_id, None)
         if found:
             return _adopt(run, batch, found)
-        if batch.phase == "submitting" or run.worker.clock.boot() not in batch.since:
+        if batch.phase == "submitting" or _is_news(run, batch):
             _doubt(run, batch)
             return False
         if not run.has_lasted(batch, batch.uncertain_at, run.worker.pace.quiet):
@@ -52,6 +53,11 @@ def settle(run: Run, batch: BatchState) -> bool:
         if isinstance(error, AccountError):
             run.troubles[batch.batch_id] = f"{batch.batch_id} may have been created and cannot be looked for: {error}"
         return False
+
+
+def _is_news(run: Run, batch: BatchState) -> bool:
+    """Say whether it is worth a record that this machine, too, looked in vain; where each look has its own, few are."""
+    return run.worker.clock.boot() not in batch.since and len(batch.since) < _MACHINES_THAT_TELL
 
 
 def _doubt(run: Run, batch: BatchState) -> None:

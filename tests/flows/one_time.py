@@ -19,9 +19,10 @@ from tests.flows.studies import problems, rows
 class AnotherMachine:
     """The same time on a machine that was started at another moment and whose wall clock is off."""
 
-    def __init__(self, clock: FixedClock, off: float) -> None:
+    def __init__(self, clock: FixedClock, off: float, boot: str) -> None:
         self._clock = clock
         self._off = timedelta(seconds=off)
+        self._boot = boot
 
     def now(self) -> datetime:
         return self._clock.now() + self._off
@@ -30,7 +31,7 @@ class AnotherMachine:
         return self._clock.monotonic() + 1e6
 
     def boot(self) -> str:
-        return "another"
+        return self._boot
 
     def sleep(self, seconds: float) -> None:
         self._clock.sleep(seconds)
@@ -56,6 +57,7 @@ class World:
         store: LocalStore | None = None,
         *,
         off: float | None = None,
+        boot: str = "another",
         transport: httpx.BaseTransport | None = None,
         notify: Callable[[Notice], None] = lambda _: None,
         **more: str,
@@ -63,7 +65,7 @@ class World:
         """Return another worker in the same time; on another machine if its clock is said to be `off`."""
         worker = Worker(
             store or self._store,
-            clock=self.clock if off is None else AnotherMachine(self.clock, off),
+            clock=self.clock if off is None else AnotherMachine(self.clock, off, boot),
             settings=Settings({**environment(self.simulator.url), **more}),
             transport=transport,
             notify=notify,

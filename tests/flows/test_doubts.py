@@ -52,6 +52,21 @@ def test_a_quiet_period_is_timed_by_whoever_waits(
     here.check()
 
 
+def test_what_only_ever_new_machines_look_for_is_sent_again_after_a_day(
+    world: Worlds, experiment_file: ExperimentFile
+) -> None:
+    here = world("create.dropped=1", 5.0)
+    (run,) = submitted(here.worker, experiment_file(judges=JUDGES["openai"]))
+    for hour in range(36):
+        assert only_batch(run).phase == "uncertain" or hour > 26
+        worker = here.beside(off=0.0, boot=f"machine {hour}")
+        resume(worker, worker.runs(run.experiment.name), interval=1, once=True)
+        here.clock.sleep(3600)
+    assert only_batch(run).phase == "published"
+    assert here.kinds(run).count("uncertain") <= 4
+    here.check()
+
+
 @pytest.mark.parametrize("off", [-3600.0, 3600.0])
 def test_answers_that_land_late_are_found_by_a_clock_that_is_off(
     world: Worlds, experiment_file: ExperimentFile, off: float
