@@ -14,7 +14,7 @@ from assets.inputs import pairs
 from assets.metadata import GROUP, OWNERS
 from assets.partitions import segments
 from assets.resources import Workers
-from assets.summaries import about_outputs, about_rows, about_sent, is_sent, report, total, why
+from assets.summaries import about_outputs, about_rows, about_sent, is_sent, report, why
 from pipeline.ids import SegmentId
 from pipeline.operations import by_segment
 from pipeline.operations.budgets import check_budget, wanted_by
@@ -60,7 +60,7 @@ def submitted_batches(
         config.check(chosen)
         found = [(some, each) for some in chosen for each in by_segment.send(some)]
         report(context, found, about=about_sent, done=is_sent, missing="not at their provider yet")
-    return dg.MaterializeResult(metadata=total(found))
+    return dg.MaterializeResult()
 
 
 @dg.asset(
@@ -84,7 +84,7 @@ def provider_outputs(context: dg.AssetExecutionContext, workers: Workers) -> dg.
             done=lambda _, each: each.is_fetched,
             missing="not back from their provider yet",
         )
-    return dg.MaterializeResult(metadata=total(found))
+    return dg.MaterializeResult()
 
 
 @dg.asset(
@@ -111,7 +111,7 @@ def comparisons(context: dg.AssetExecutionContext, workers: Workers) -> Iterator
             context.log.warning("%s: %s", each.segment_id, why(each))
         if not waiting:
             report(context, found, about=about_rows, done=lambda _, each: each.is_finished, missing="not finished")
-            yield dg.MaterializeResult(metadata=total(found))
+            yield dg.MaterializeResult()
 
 
 def _chosen(context: dg.AssetExecutionContext, worker: Worker) -> list[Chosen]:

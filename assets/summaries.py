@@ -9,7 +9,6 @@ import pyarrow.compute as pc
 from assets import metadata
 from assets.metadata import Metadata
 from pipeline import planning
-from pipeline.domain import Counts
 from pipeline.operations.by_segment import Chosen, rows_of
 from pipeline.operations.run import Run
 from pipeline.segments import SegmentState, is_handed_over
@@ -70,8 +69,10 @@ def why(each: SegmentState) -> str:
 
 def batches_of(found: Found) -> dg.MetadataValue:
     """Return the batches of segments with the provider's own names for them."""
-    providers = {each.run_id: some.run.config.judge.provider for some, each in found}
-    return metadata.of_batches((each for _, each in found), providers=providers)
+    lines = [
+        (each.segment_id, *line) for some, each in found for line in metadata.batch_lines(each, _provider(some.run))
+    ]
+    return dg.MetadataValue.md(metadata.markdown_table(["segment", *metadata.BATCH], lines))
 
 
 def about_sent(run: Run, each: SegmentState) -> Metadata:
@@ -79,7 +80,7 @@ def about_sent(run: Run, each: SegmentState) -> Metadata:
     inputs = [batch.input for batch in each.batches if batch.input is not None]
     return {
         **_judge(run),
-        "requests": dg.MetadataValue.int(each.requests),
+        **metadata.of_counts(each.counts),
         "bytes": dg.MetadataValue.int(sum(stored.bytes for stored in inputs)),
         "batches": _batches(run, each),
     }
@@ -91,6 +92,7 @@ def about_outputs(run: Run, each: SegmentState) -> Metadata:
     rows = [[part.name, f"{run.worker.store.url}/{part.key}", part.bytes, part.digest] for part in parts]
     return {
         **_judge(run),
+        **metadata.of_counts(each.counts),
         "bytes": dg.MetadataValue.int(sum(part.bytes for part in parts)),
         "took": dg.MetadataValue.text(metadata.took(each)),
         "parts": dg.MetadataValue.md(metadata.markdown_table(["part", "object", "bytes", "sha-256"], rows)),
@@ -120,11 +122,6 @@ def _shown(run: Run) -> list[str]:
     return [name for name in dict.fromkeys((*_SUBJECT, *measured, *_SAID)) if name in task.SCHEMA.names]
 
 
-def total(found: Found) -> Metadata:
-    """Return the conservation row over all segments of a Dagster run."""
-    return metadata.of_counts(sum((each.counts for _, each in found), Counts()))
-
-
 def _judge(run: Run) -> Metadata:
     judge = run.config.judge
     reasoning = "" if judge.reasoning == "default" else f", reasoning {judge.reasoning}"
@@ -135,7 +132,12 @@ def _judge(run: Run) -> Metadata:
 
 
 def _batches(run: Run, each: SegmentState) -> dg.MetadataValue:
-    return metadata.of_batches([each], providers={run.run_id: run.config.judge.provider})
+    lines = metadata.batch_lines(each, _provider(run))
+    return dg.MetadataValue.md(metadata.markdown_table(metadata.BATCH, lines))
+
+
+def _provider(run: Run) -> str:
+    return run.config.judge.provider
 
 
 def _tokens(table: pa.Table) -> Metadata:

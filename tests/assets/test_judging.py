@@ -62,6 +62,25 @@ def test_materializing_twice_pays_once(home: Callable[..., Home]) -> None:
     check_against_ledger(here.worker, here.simulator.ledger)
 
 
+def shown(result: dg.ExecuteInProcessResult, asset: str) -> dict[str, dict[str, object]]:
+    """What each cell of an asset shows after the Dagster run."""
+    events = result.get_asset_materialization_events()
+    found = [event.materialization for event in events if event.asset_key == dg.AssetKey(asset)]
+    return {str(each.partition): {key: value.value for key, value in each.metadata.items()} for each in found}
+
+
+def test_a_cell_tells_of_its_own_segment_also_where_one_dagster_run_did_several(home: Callable[..., Home]) -> None:
+    here = with_pairs(home(more="batch: {segments: 3}"))
+    sent = here.materialize("submitted_batches", keys=here.segments())
+    read = here.materialize("provider_outputs", "comparisons", keys=here.segments())
+    for result, asset in ((sent, "submitted_batches"), (read, "provider_outputs"), (read, "comparisons")):
+        cells = shown(result, asset)
+        assert {key: cell["planned"] for key, cell in cells.items()} == dict.fromkeys(here.segments(), 5)
+        assert {str(cell["batches"]).splitlines()[0] for cell in cells.values()} == {
+            "| batch | send | at the provider | phase | requests | took | note |"
+        }
+
+
 def test_a_cell_that_is_not_back_says_so(home: Callable[..., Home]) -> None:
     here = with_pairs(home(latency_seconds=600))
     here.materialize("submitted_batches", keys=here.segments())
