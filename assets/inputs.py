@@ -11,6 +11,7 @@ from pipeline.operations.absences import absent_from
 from pipeline.operations.by_segment import all_segments
 from pipeline.operations.catalogue import stored_samples, take_in
 from pipeline.operations.material import PAIRS, load_samples
+from pipeline.operations.studies import newest_version
 from pipeline.operations.worker import Worker
 from pipeline.samples import Samples
 
@@ -73,8 +74,9 @@ def pairs(context: dg.AssetExecutionContext, workers: Workers) -> dg.Materialize
         planned = take_in(worker, name)
         cut = all_segments(worker, name)
         runs = worker.runs(name)
-        pairs_made = len(planned.pairs) if planned else max(run.config.requests for run in runs)
-        absent = _absent(worker, load_samples(worker.store, worker.experiments(name)[-1][1]))
+        newest = planned.experiment if planned else newest_version(worker, name)
+        pairs_made = len(worker.material(newest).pairs)
+        absent = _absent(worker, load_samples(worker.store, newest))
     context.instance.add_dynamic_partitions(str(segments.name), [each.segment_id for each in cut])
     tokens = {run.config.run_id: run.input_tokens for run in planned.runs} if planned else {}
     rows = [
