@@ -13,6 +13,7 @@ from pipeline.ids import ExperimentName, SegmentId
 from pipeline.operations import answers, by_segment, checking
 from pipeline.operations.catalogue import Catalogue, read_catalogue
 from pipeline.operations.checking import Rate, Seen
+from pipeline.operations.failures import raise_failures
 from pipeline.operations.reporting import Waiting, waiting_for_a_person
 from pipeline.operations.summaries import is_pairwise
 from pipeline.operations.worker import Worker
@@ -44,7 +45,9 @@ _CLAIMS = {
 def rows_of_segments(context: dg.AssetCheckExecutionContext, workers: Workers) -> Iterator[dg.AssetCheckResult]:
     """Read the rows of the segments once and hold every claim against them; of all finished ones, if none is named."""
     with workers.worker(context.log) as worker:
-        found = checking.look_at(by_segment.choose(worker, _segments(context, worker)))
+        chosen = by_segment.choose(worker, _segments(context, worker))
+        raise_failures(some.run for some in chosen)
+        found = checking.look_at(chosen)
     yield _conservation(found)
     yield _schema(found)
     yield _duplicates(found)

@@ -9,7 +9,8 @@ from assets.resources import Workers
 from pipeline.ids import ExperimentName
 from pipeline.operations.absences import absent_from
 from pipeline.operations.by_segment import all_segments
-from pipeline.operations.catalogue import stored_samples, take_in
+from pipeline.operations.catalogue import planned_from_file, stored_samples, take_in
+from pipeline.operations.failures import raise_failures
 from pipeline.operations.material import PAIRS, load_samples
 from pipeline.operations.studies import newest_version
 from pipeline.operations.worker import Worker
@@ -71,13 +72,16 @@ def pairs(context: dg.AssetExecutionContext, workers: Workers) -> dg.Materialize
     """
     name = ExperimentName(context.partition_key)
     with workers.proven(context.log) as worker:
-        planned = take_in(worker, name)
+        planned = planned_from_file(worker, name)
+        if planned is not None:
+            take_in(worker, planned)
         cut = all_segments(worker, name)
+        context.instance.add_dynamic_partitions(str(segments.name), [each.segment_id for each in cut])
         runs = worker.runs(name)
+        raise_failures(runs)
         newest = planned.experiment if planned else newest_version(worker, name)
         pairs_made = len(worker.material(newest).pairs)
         absent = _absent(worker, load_samples(worker.store, newest))
-    context.instance.add_dynamic_partitions(str(segments.name), [each.segment_id for each in cut])
     tokens = {run.config.run_id: run.input_tokens for run in planned.runs} if planned else {}
     rows = [
         [

@@ -1,6 +1,6 @@
 """Where each segment stands, for whoever looks at its cell, and what a Dagster run says when some are not done."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import dagster as dg
 import pyarrow as pa
@@ -10,6 +10,7 @@ from assets import metadata
 from assets.metadata import Metadata
 from pipeline import planning
 from pipeline.operations.by_segment import Chosen, rows_of
+from pipeline.operations.failures import named_troubles
 from pipeline.operations.run import Run
 from pipeline.segments import SegmentState, is_handed_over
 from pipeline.tasks import task_named
@@ -24,6 +25,7 @@ _SAID = ("outcome", "winner_contestant", "reason", "content")
 
 def report(
     context: dg.AssetExecutionContext,
+    chosen: Sequence[Chosen],
     found: Found,
     *,
     about: Callable[[Run, SegmentState], Metadata],
@@ -32,19 +34,27 @@ def report(
 ) -> None:
     """Attach to each segment that is done what there is to know; where some are not, keep them and fail, saying why."""
     ready = {each.segment_id: about(some.run, each) for some, each in found if done(some.run, each)}
-    if len(ready) == len(found):
+    wanted = len(context.partition_keys)
+    if len(ready) == wanted:
         for key, known in ready.items():
             context.add_asset_metadata(known, partition_key=key)
         return
     for key, known in ready.items():
         context.log_event(dg.AssetMaterialization(asset_key=context.asset_key, partition=key, metadata=known))
     waiting = [(some, each) for some, each in found if each.segment_id not in ready]
-    reasons = "; ".join(dict.fromkeys(some.run.trouble or why(each) for some, each in waiting))
     raise dg.Failure(
-        description=f"{len(waiting)} of {len(found)} segments are {missing}: {reasons}",
-        metadata={"batches": batches_of(waiting)},
+        description=f"{wanted - len(ready):,} of {wanted:,} segments are {missing}: {reasons(chosen, waiting)}",
+        metadata={"batches": batches_of(waiting)} if waiting else {},
         allow_retries=False,
     )
+
+
+def reasons(chosen: Iterable[Chosen], waiting: Found) -> str:
+    """Return why segments wait: what is wrong with their runs, then where each of the others is."""
+    late = {each.run_id for _, each in waiting}
+    troubled = [some.run for some in chosen if some.run.failure or some.run.run_id in late]
+    others = dict.fromkeys(why(each) for some, each in waiting if not some.run.trouble)
+    return "; ".join([*named_troubles(troubled), *others])
 
 
 def is_sent(run: Run, each: SegmentState) -> bool:

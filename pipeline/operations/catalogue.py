@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from pipeline.errors import ConfigError, StoreError
+from pipeline.errors import ConfigError
 from pipeline.experiment import read_experiment
 from pipeline.ids import ExperimentName
 from pipeline.operations.growing import check_growth
@@ -65,19 +65,13 @@ def _name(location: str) -> ExperimentName:
     return read_experiment(text.encode(), source=shown(location), tasks=task_keys()).name
 
 
-def take_in(worker: Worker, name: ExperimentName) -> Plan | None:
-    """Freeze the experiment's file and fix the segments of its runs, asking for none of them; return what it holds.
+def take_in(worker: Worker, planned: Plan) -> None:
+    """Freeze an experiment and fix the segments of its runs, asking for none of them.
 
-    An experiment that has no file here, because it was submitted from elsewhere, is left as it is: None.
+    A run that cannot be opened keeps its `failure`, and the others are opened.
     """
-    planned = planned_from_file(worker, name)
-    if planned is None:
-        return None
     check_growth(worker, planned)
-    opened = open_runs(worker, planned, experiment_digest=freeze(worker, planned), asked="segments")
-    if failed := [f"{run.run_id}: {run.failure}" for run in opened if run.failure]:
-        raise StoreError("; ".join(failed))
-    return planned
+    open_runs(worker, planned, experiment_digest=freeze(worker, planned), asked="segments")
 
 
 def stored_samples(worker: Worker, name: ExperimentName) -> Samples:
