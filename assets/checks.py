@@ -19,6 +19,7 @@ from pipeline.operations.summaries import is_pairwise
 from pipeline.operations.worker import Worker
 from pipeline.ranking import RankingOptions, Unrankable
 from pipeline.ranking.findings import JudgeFindings
+from pipeline.wording import and_more
 
 _WARN = dg.AssetCheckSeverity.WARN
 
@@ -40,7 +41,8 @@ _CLAIMS = {
             blocking=name == "conservation",
         )
         for name, claim in _CLAIMS.items()
-    ]
+    ],
+    can_subset=True,
 )
 def rows_of_segments(context: dg.AssetCheckExecutionContext, workers: Workers) -> Iterator[dg.AssetCheckResult]:
     """Read the rows of the segments once and hold every claim against them; of all finished ones, if none is named."""
@@ -48,11 +50,19 @@ def rows_of_segments(context: dg.AssetCheckExecutionContext, workers: Workers) -
         chosen = by_segment.choose(worker, _segments(context, worker))
         raise_failures(some.run for some in chosen)
         found = checking.look_at(chosen)
-    yield _conservation(found)
-    yield _schema(found)
-    yield _duplicates(found)
-    yield _rate("parse_rate", checking.parse_rate(found))
-    yield _rate("refusal_rate", checking.refusal_rate(found))
+    results = (
+        _conservation(found),
+        _schema(found),
+        _duplicates(found),
+        _rate("parse_rate", checking.parse_rate(found)),
+        _rate("refusal_rate", checking.refusal_rate(found)),
+    )
+    wanted = {key.name for key in context.selected_asset_check_keys}
+    names = [each.segment.segment_id for each in found]
+    seen = {"segments": dg.MetadataValue.text(and_more(names) if names else "none is finished")}
+    for result in results:
+        if result.check_name in wanted:
+            yield result._replace(metadata={**result.metadata, **seen})
 
 
 def _segments(context: dg.AssetCheckExecutionContext, worker: Worker) -> list[SegmentId]:
