@@ -119,8 +119,9 @@ def _duplicates(found: list[Seen]) -> dg.AssetCheckResult:
 
 
 def _rate(name: str, found: Rate) -> dg.AssetCheckResult:
-    shown = {"rate": round(found.rate, 4), "threshold": found.threshold}
-    return dg.AssetCheckResult(check_name=name, passed=found.passed, severity=_WARN, metadata=shown)
+    shown = {"rate": round(found.rate, 4), "threshold": found.threshold, "of": found.of}
+    told = None if found.of else "There is nothing to take a share of: no request got that far."
+    return dg.AssetCheckResult(check_name=name, passed=found.passed, severity=_WARN, description=told, metadata=shown)
 
 
 def _listed(name: str, head: list[str], rows: list[list[object]]) -> metadata.Metadata:
@@ -185,7 +186,7 @@ def experiment_files_readable(context: dg.AssetCheckExecutionContext, workers: W
 
 def to_mend(catalogue: Catalogue) -> str | None:
     """Return what is wrong with the files that cannot be read, or None if all can."""
-    return "\n".join(catalogue.bad.values()) or None
+    return "\n\n".join(catalogue.bad.values()) or None
 
 
 def about_files(catalogue: Catalogue) -> metadata.Metadata:

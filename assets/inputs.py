@@ -15,6 +15,7 @@ from pipeline.operations.material import PAIRS, load_samples
 from pipeline.operations.studies import newest_version
 from pipeline.operations.worker import Worker
 from pipeline.samples import Samples
+from pipeline.segments import to_be_sent_of_run
 
 
 @dg.asset(
@@ -90,6 +91,7 @@ def pairs(context: dg.AssetExecutionContext, workers: Workers) -> dg.Materialize
             run.config.judge.model,
             run.config.requests,
             sum(each.run_id == run.run_id for each in cut),
+            to_be_sent_of_run(run.state, run.config.requests),
             tokens.get(run.run_id),
         ]
         for run in runs
@@ -99,10 +101,13 @@ def pairs(context: dg.AssetExecutionContext, workers: Workers) -> dg.Materialize
             "dagster/partition_row_count": pairs_made,
             "runs": len(runs),
             "requests": sum(run.config.requests for run in runs),
+            "requests nobody asked for yet": sum(to_be_sent_of_run(run.state, run.config.requests) for run in runs),
             "segments": len(cut),
             "input tokens, about": sum(tokens.values()),
             "grid": dg.MetadataValue.md(
-                metadata.markdown_table(["run", "provider", "model", "requests", "segments", "≈ input tokens"], rows)
+                metadata.markdown_table(
+                    ["run", "provider", "model", "requests", "segments", "not asked for", "≈ input tokens"], rows
+                )
             ),
             **absent,
         }

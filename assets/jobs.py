@@ -64,7 +64,10 @@ def _left(waiting: Found, unopened: Sequence[Run]) -> str:
     return f"{' and '.join(left)}: {'; '.join(filter(None, told))}"
 
 
-@dg.job(description="Submit a whole experiment; its config says which one and how many requests you agree to.")
+@dg.job(
+    description="Submit a whole experiment; its config says which one and how many requests you agree to.",
+    config={"ops": {submit_experiment.name: {"config": {"experiment": "", "most_requests": 0}}}},
+)
 def submit() -> None:
     """Send everything of one experiment, within a budget."""
     submit_experiment()

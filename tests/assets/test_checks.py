@@ -120,3 +120,9 @@ def test_checks_can_be_executed_alone_and_say_which_segments_they_are_about(
     assert set(found) == set(names)
     assert failed(found) == set()
     assert {each.metadata["segments"].value for each in found.values()} == {f"{here.segments()[0]} and 1 more"}
+
+
+def test_a_share_of_no_answers_says_that_there_are_none(home: Callable[..., Home]) -> None:
+    found = finished(home(faults=parse_faults("answer.refusal=1.0")))
+    assert found["parse_rate"].metadata["of"].value == 0
+    assert str(found["parse_rate"].description).startswith("There is nothing to take a share of")

@@ -54,3 +54,10 @@ def test_a_name_that_no_file_has_is_refused_with_the_one_that_was_meant(home: Ca
         planned_from_file(here.worker, ExperimentName("esays"))
     with pytest.raises(ConfigError, match=r"has that name, and .* does not hold it; choose one of essays$"):
         planned_from_file(here.worker, ExperimentName("gone"))
+
+
+def test_pairs_tell_how_much_nobody_asked_for_yet(home: Callable[..., Home]) -> None:
+    here = with_pairs(home(more="batch: {segments: 3}"))
+    here.materialize("submitted_batches", keys=here.segments()[:1])
+    told = shown(here.materialize("pairs", keys=["essays"]), "pairs")["essays"]
+    assert (told["requests"], told["requests nobody asked for yet"]) == (15, 10)
