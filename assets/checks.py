@@ -13,11 +13,13 @@ from pipeline.ids import ExperimentName, SegmentId
 from pipeline.operations import answers, by_segment, checking
 from pipeline.operations.catalogue import Catalogue, read_catalogue
 from pipeline.operations.checking import Rate, Seen
+from pipeline.operations.failures import raise_failures
 from pipeline.operations.reporting import Waiting, waiting_for_a_person
 from pipeline.operations.summaries import is_pairwise
 from pipeline.operations.worker import Worker
 from pipeline.ranking import RankingOptions, Unrankable
 from pipeline.ranking.findings import JudgeFindings
+from pipeline.wording import and_more
 
 _WARN = dg.AssetCheckSeverity.WARN
 
@@ -39,17 +41,28 @@ _CLAIMS = {
             blocking=name == "conservation",
         )
         for name, claim in _CLAIMS.items()
-    ]
+    ],
+    can_subset=True,
 )
 def rows_of_segments(context: dg.AssetCheckExecutionContext, workers: Workers) -> Iterator[dg.AssetCheckResult]:
     """Read the rows of the segments once and hold every claim against them; of all finished ones, if none is named."""
     with workers.worker(context.log) as worker:
-        found = checking.look_at(by_segment.choose(worker, _segments(context, worker)))
-    yield _conservation(found)
-    yield _schema(found)
-    yield _duplicates(found)
-    yield _rate("parse_rate", checking.parse_rate(found))
-    yield _rate("refusal_rate", checking.refusal_rate(found))
+        chosen = by_segment.choose(worker, _segments(context, worker))
+        raise_failures(some.run for some in chosen)
+        found = checking.look_at(chosen)
+    results = (
+        _conservation(found),
+        _schema(found),
+        _duplicates(found),
+        _rate("parse_rate", checking.parse_rate(found)),
+        _rate("refusal_rate", checking.refusal_rate(found)),
+    )
+    wanted = {key.name for key in context.selected_asset_check_keys}
+    names = [each.segment.segment_id for each in found]
+    seen = {"segments": dg.MetadataValue.text(and_more(names) if names else "none is finished")}
+    for result in results:
+        if result.check_name in wanted:
+            yield result._replace(metadata={**result.metadata, **seen})
 
 
 def _segments(context: dg.AssetCheckExecutionContext, worker: Worker) -> list[SegmentId]:
@@ -106,8 +119,9 @@ def _duplicates(found: list[Seen]) -> dg.AssetCheckResult:
 
 
 def _rate(name: str, found: Rate) -> dg.AssetCheckResult:
-    shown = {"rate": round(found.rate, 4), "threshold": found.threshold}
-    return dg.AssetCheckResult(check_name=name, passed=found.passed, severity=_WARN, metadata=shown)
+    shown = {"rate": round(found.rate, 4), "threshold": found.threshold, "of": found.of}
+    told = None if found.of else "There is nothing to take a share of: no request got that far."
+    return dg.AssetCheckResult(check_name=name, passed=found.passed, severity=_WARN, description=told, metadata=shown)
 
 
 def _listed(name: str, head: list[str], rows: list[list[object]]) -> metadata.Metadata:
@@ -172,7 +186,7 @@ def experiment_files_readable(context: dg.AssetCheckExecutionContext, workers: W
 
 def to_mend(catalogue: Catalogue) -> str | None:
     """Return what is wrong with the files that cannot be read, or None if all can."""
-    return "\n".join(catalogue.bad.values()) or None
+    return "\n\n".join(catalogue.bad.values()) or None
 
 
 def about_files(catalogue: Catalogue) -> metadata.Metadata:

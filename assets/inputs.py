@@ -9,10 +9,13 @@ from assets.resources import Workers
 from pipeline.ids import ExperimentName
 from pipeline.operations.absences import absent_from
 from pipeline.operations.by_segment import all_segments
-from pipeline.operations.catalogue import stored_samples, take_in
+from pipeline.operations.catalogue import planned_from_file, stored_samples, take_in
+from pipeline.operations.failures import raise_failures
 from pipeline.operations.material import PAIRS, load_samples
+from pipeline.operations.studies import newest_version
 from pipeline.operations.worker import Worker
 from pipeline.samples import Samples
+from pipeline.segments import to_be_sent_of_run
 
 
 @dg.asset(
@@ -70,12 +73,16 @@ def pairs(context: dg.AssetExecutionContext, workers: Workers) -> dg.Materialize
     """
     name = ExperimentName(context.partition_key)
     with workers.proven(context.log) as worker:
-        planned = take_in(worker, name)
+        planned = planned_from_file(worker, name)
+        if planned is not None:
+            take_in(worker, planned)
         cut = all_segments(worker, name)
+        context.instance.add_dynamic_partitions(str(segments.name), [each.segment_id for each in cut])
         runs = worker.runs(name)
-        pairs_made = len(planned.pairs) if planned else max(run.config.requests for run in runs)
-        absent = _absent(worker, load_samples(worker.store, worker.experiments(name)[-1][1]))
-    context.instance.add_dynamic_partitions(str(segments.name), [each.segment_id for each in cut])
+        raise_failures(runs)
+        newest = planned.experiment if planned else newest_version(worker, name)
+        pairs_made = len(worker.material(newest).pairs)
+        absent = _absent(worker, load_samples(worker.store, newest))
     tokens = {run.config.run_id: run.input_tokens for run in planned.runs} if planned else {}
     rows = [
         [
@@ -84,6 +91,7 @@ def pairs(context: dg.AssetExecutionContext, workers: Workers) -> dg.Materialize
             run.config.judge.model,
             run.config.requests,
             sum(each.run_id == run.run_id for each in cut),
+            to_be_sent_of_run(run.state, run.config.requests),
             tokens.get(run.run_id),
         ]
         for run in runs
@@ -93,10 +101,13 @@ def pairs(context: dg.AssetExecutionContext, workers: Workers) -> dg.Materialize
             "dagster/partition_row_count": pairs_made,
             "runs": len(runs),
             "requests": sum(run.config.requests for run in runs),
+            "requests nobody asked for yet": sum(to_be_sent_of_run(run.state, run.config.requests) for run in runs),
             "segments": len(cut),
             "input tokens, about": sum(tokens.values()),
             "grid": dg.MetadataValue.md(
-                metadata.markdown_table(["run", "provider", "model", "requests", "segments", "≈ input tokens"], rows)
+                metadata.markdown_table(
+                    ["run", "provider", "model", "requests", "segments", "not asked for", "≈ input tokens"], rows
+                )
             ),
             **absent,
         }

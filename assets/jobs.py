@@ -1,5 +1,7 @@
 """What can be launched as a whole: submit an experiment within a budget, collect finished segments, rank."""
 
+from collections.abc import Sequence
+
 import dagster as dg
 from pydantic import Field
 
@@ -8,11 +10,14 @@ from assets.judging import PROVIDER_POOL, Budget, comparisons, provider_outputs,
 from assets.partitions import experiments, segments
 from assets.resources import Workers
 from assets.results import rankings
-from assets.summaries import about_sent, is_sent, why
+from assets.summaries import Found, about_sent, is_sent, reasons
 from pipeline.ids import ExperimentName
 from pipeline.operations import by_segment
 from pipeline.operations.by_segment import all_segments
-from pipeline.operations.catalogue import take_in
+from pipeline.operations.catalogue import planned_from_file, take_in
+from pipeline.operations.failures import named_troubles
+from pipeline.operations.run import Run
+from pipeline.operations.starting import check_start
 from pipeline.wording import counted
 
 
@@ -31,28 +36,43 @@ def submit_experiment(context: dg.OpExecutionContext, config: Confirmed, workers
     """
     name = ExperimentName(config.experiment)
     with workers.proven(context.log) as worker:
-        planned = take_in(worker, name)
+        planned = planned_from_file(worker, name)
+        if planned is not None:
+            check_start(worker, planned, most_requests=config.most_requests, limit="most_requests")
+            take_in(worker, planned)
         cut = all_segments(worker, name)
+        unopened = [run for run in worker.runs(name) if run.failure]
         named = {each.config.run_id for each in planned.runs} if planned else {each.run_id for each in cut}
-        chosen = by_segment.choose(worker, (each.segment_id for each in cut if each.run_id in named))
+        asked = by_segment.choose(worker, (each.segment_id for each in cut if each.run_id in named))
+        chosen = [some for some in asked if not some.run.failure]
         config.check(chosen)
         context.instance.add_dynamic_partitions(str(experiments.name), [name])
         context.instance.add_dynamic_partitions(str(segments.name), [each.segment_id for each in cut])
-        found = [(some.run, each) for some in chosen for each in by_segment.send(some)]
-        for run, each in found:
-            if is_sent(run, each):
-                about = about_sent(run, each)
-                event = dg.AssetMaterialization(submitted_batches.key, partition=each.segment_id, metadata=about)
-                context.log_event(event)
-        waiting = [(run, each) for run, each in found if not is_sent(run, each)]
-    if waiting:
-        reasons = "; ".join(dict.fromkeys(run.trouble or why(each) for run, each in waiting))
-        left = counted(len(waiting), "segment is", "segments are")
-        raise dg.Failure(description=f"{left} not at their provider yet: {reasons}")
+        found = by_segment.one_by_one(chosen, by_segment.send)
+        sent = [(some, each) for some, each in found if is_sent(some.run, each)]
+        for some, each in sent:
+            about = about_sent(some.run, each)
+            event = dg.AssetMaterialization(submitted_batches.key, partition=each.segment_id, metadata=about)
+            context.log_event(event)
+        waiting = [(some, each) for some, each in found if not is_sent(some.run, each)]
+        if waiting or unopened:
+            raise dg.Failure(description=_left(waiting, unopened))
     context.log.info("%d segments of %s are at their providers; the sensors do the rest", len(found), name)
 
 
-@dg.job(description="Submit a whole experiment; its config says which one and how many requests you agree to.")
+def _left(waiting: Found, unopened: Sequence[Run]) -> str:
+    """Return what is not at its provider, and all reasons."""
+    late = "segment is not at its provider yet", "segments are not at their providers yet"
+    left = [counted(len(waiting), *late)] if waiting else []
+    left += [counted(len(unopened), "run") + " could not be opened"] if unopened else []
+    told = [*named_troubles(unopened), reasons((some for some, _ in waiting), waiting)]
+    return f"{' and '.join(left)}: {'; '.join(filter(None, told))}"
+
+
+@dg.job(
+    description="Submit a whole experiment; its config says which one and how many requests you agree to.",
+    config={"ops": {submit_experiment.name: {"config": {"experiment": "", "most_requests": 0}}}},
+)
 def submit() -> None:
     """Send everything of one experiment, within a budget."""
     submit_experiment()

@@ -14,12 +14,13 @@ from assets.inputs import pairs
 from assets.metadata import GROUP, OWNERS
 from assets.partitions import segments
 from assets.resources import Workers
-from assets.summaries import about_outputs, about_rows, about_sent, is_sent, report, total, why
+from assets.summaries import about_outputs, about_rows, about_sent, is_sent, report, why
 from pipeline.ids import SegmentId
 from pipeline.operations import by_segment
 from pipeline.operations.budgets import check_budget, wanted_by
 from pipeline.operations.by_segment import Chosen
 from pipeline.operations.worker import Worker
+from pipeline.segments import is_going_on
 from pipeline.tasks import task_named
 
 PROVIDER_POOL = "provider_api"
@@ -58,9 +59,9 @@ def submitted_batches(
     with workers.proven(context.log) as worker:
         chosen = _chosen(context, worker)
         config.check(chosen)
-        found = [(some, each) for some in chosen for each in by_segment.send(some)]
-        report(context, found, about=about_sent, done=is_sent, missing="not at their provider yet")
-    return dg.MaterializeResult(metadata=total(found))
+        found = by_segment.one_by_one(chosen, by_segment.send)
+        report(context, chosen, found, about=about_sent, done=is_sent, missing="not at their provider yet")
+    return dg.MaterializeResult()
 
 
 @dg.asset(
@@ -76,15 +77,17 @@ def submitted_batches(
 def provider_outputs(context: dg.AssetExecutionContext, workers: Workers) -> dg.MaterializeResult[None]:
     """What came back, byte for byte, stored before anything reads it; also of batches that expired or failed."""
     with workers.proven(context.log) as worker:
-        found = [(some, each) for some in _chosen(context, worker) for each in by_segment.fetch(some)]
+        chosen = _chosen(context, worker)
+        found = by_segment.one_by_one(chosen, by_segment.fetch)
         report(
             context,
+            chosen,
             found,
             about=about_outputs,
             done=lambda _, each: each.is_fetched,
             missing="not back from their provider yet",
         )
-    return dg.MaterializeResult(metadata=total(found))
+    return dg.MaterializeResult()
 
 
 @dg.asset(
@@ -105,13 +108,22 @@ def comparisons(context: dg.AssetExecutionContext, workers: Workers) -> Iterator
     requests have reached their end.
     """
     with workers.proven(context.log) as worker:
-        found = [(some, each) for some in _chosen(context, worker) for each in by_segment.publish(some)]
+        chosen = _chosen(context, worker)
+        found = by_segment.one_by_one(chosen, by_segment.publish)
         waiting = [each for _, each in found if not each.is_finished]
-        for each in waiting:
-            context.log.warning("%s: %s", each.segment_id, why(each))
-        if not waiting:
-            report(context, found, about=about_rows, done=lambda _, each: each.is_finished, missing="not finished")
-            yield dg.MaterializeResult(metadata=total(found))
+        if waiting and all(map(is_going_on, waiting)) and not any(some.run.failure for some in chosen):
+            for each in waiting:
+                context.log.warning("%s: %s", each.segment_id, why(each))
+        else:
+            report(
+                context,
+                chosen,
+                found,
+                about=about_rows,
+                done=lambda _, each: each.is_finished,
+                missing="not finished",
+            )
+            yield dg.MaterializeResult()
 
 
 def _chosen(context: dg.AssetExecutionContext, worker: Worker) -> list[Chosen]:

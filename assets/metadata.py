@@ -1,18 +1,18 @@
 """What people look at: summaries of `pipeline` as Dagster's metadata values. Nothing here decides anything."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 import dagster as dg
 import pyarrow as pa
 
 from pipeline.domain import Counts
-from pipeline.ids import RunId
 from pipeline.segments import SegmentState
 
 GROUP = "pairlog"
 OWNERS = ["team:pairlog"]
+BATCH = ["batch", "send", "at the provider", "phase", "requests", "took", "note"]
 
 Metadata = dict[str, dg.MetadataValue]
 
@@ -74,24 +74,20 @@ def of_counts(counts: Counts) -> Metadata:
     return {name: dg.MetadataValue.int(number) for name, number in shown.items()}
 
 
-def of_batches(segments: Iterable[SegmentState], *, providers: Mapping[RunId, str]) -> dg.MetadataValue:
-    """Return the batches of the segments with their providers' names for them; `providers` goes by run."""
-    rows = [
+def batch_lines(each: SegmentState, provider: str) -> list[list[object]]:
+    """Return the batches of a segment with their provider's names for them, under the headings `BATCH`."""
+    return [
         [
-            each.segment_id,
             batch.batch_id,
             batch.send,
-            f"{providers[each.run_id]} {batch.remote_id or '–'}",
+            f"{provider} {batch.remote_id or '–'}",
             batch.phase,
             batch.requests,
             took(each) if batch.phase == "published" else "",
             batch.note,
         ]
-        for each in segments
         for batch in each.batches
     ]
-    head = ["segment", "batch", "send", "at the provider", "phase", "requests", "took", "note"]
-    return dg.MetadataValue.md(markdown_table(head, rows))
 
 
 def took(each: SegmentState) -> str:

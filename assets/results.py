@@ -10,12 +10,14 @@ from assets.judging import comparisons
 from assets.metadata import GROUP, OWNERS
 from assets.partitions import experiments
 from assets.resources import Workers
+from pipeline.domain import Counts
 from pipeline.ids import ExperimentName
 from pipeline.operations import answers, summaries
 from pipeline.operations.worker import Worker
 from pipeline.ranking import Diagnostics, Part, Ranking, RankingOptions, Unrankable
 from pipeline.ranking.connectivity import listed
 from pipeline.ranking.report.picture import ranking_svg
+from pipeline.wording import counted
 
 _MOST_SHOWN = 10
 _AFTER_ALL_SEGMENTS = dg.AssetDep(comparisons, partition_mapping=dg.AllPartitionMapping())
@@ -37,19 +39,27 @@ def rankings(context: dg.AssetExecutionContext, workers: Workers) -> dg.Material
     name = ExperimentName(context.partition_key)
     with workers.worker(context.log) as worker:
         if not summaries.is_pairwise(worker, name):
-            return dg.MaterializeResult(metadata=_about_measures(worker, name))
+            return dg.MaterializeResult(metadata={**_provisional(worker, name), **_about_measures(worker, name)})
         found = answers.answers_of(worker, name, RankingOptions())
         stored = answers.store_answers(worker, name, found)
         if isinstance(found.ranking, Unrankable):
             raise dg.Failure(description=found.ranking.reason, allow_retries=False)
         return dg.MaterializeResult(
             metadata={
+                **_provisional(worker, name),
                 **_about_ranking(found.ranking),
                 **_about_parts(found.parts),
                 "table": dg.MetadataValue.path(f"{worker.store.url}/{stored.ranking}"),
                 "report": dg.MetadataValue.path(f"{worker.store.url}/{stored.report}"),
             }
         )
+
+
+def _provisional(worker: Worker, name: ExperimentName) -> metadata.Metadata:
+    """Return how many requests have ended, if not all have: more will change the answer."""
+    counts = sum(answers.conservation(worker, name).values(), Counts())
+    said = f"{counts.ended:,} of {counted(counts.planned, 'request')} have ended; the rest is open"
+    return {"provisional": dg.MetadataValue.text(said)} if counts.open else {}
 
 
 def _about_measures(worker: Worker, name: ExperimentName) -> metadata.Metadata:
@@ -85,10 +95,15 @@ def _about_ranking(ranking: Ranking) -> metadata.Metadata:
         "dagster/partition_row_count": dg.MetadataValue.int(len(ranking.standings)),
         "comparisons": dg.MetadataValue.int(ranking.comparisons),
         **({} if known is None else {"reliability": dg.MetadataValue.float(round(known, 3))}),
-        "ranking": dg.MetadataValue.md(metadata.markdown_table(head, rows)),
+        "ranking": dg.MetadataValue.md(metadata.markdown_table(head, rows) + _more(len(ranking.standings))),
         "picture": dg.MetadataValue.md(f"![ranking with intervals](data:image/svg+xml;base64,{picture})"),
         "to know": dg.MetadataValue.md(metadata.markdown_list(ranking.warnings)),
     }
+
+
+def _more(lines: int) -> str:
+    """Return what stands below a table that shows the first lines of so many."""
+    return f"\n\n{lines - _MOST_SHOWN:,} more are in the report" if lines > _MOST_SHOWN else ""
 
 
 def _about_parts(parts: Iterable[Part]) -> metadata.Metadata:
@@ -98,8 +113,7 @@ def _about_parts(parts: Iterable[Part]) -> metadata.Metadata:
         rows.setdefault(f"by {part.dimension}", []).append([part.value, part.comparisons, _order(part.result)])
     return {
         name: dg.MetadataValue.md(
-            metadata.markdown_table(["", "comparisons", "best first"], lines[:_MOST_SHOWN])
-            + (f"\n\n{len(lines) - _MOST_SHOWN} more are in the report" if len(lines) > _MOST_SHOWN else "")
+            metadata.markdown_table(["", "comparisons", "best first"], lines[:_MOST_SHOWN]) + _more(len(lines))
         )
         for name, lines in sorted(rows.items(), key=lambda each: len(each[1]))
     }
@@ -123,11 +137,12 @@ def diagnostics(context: dg.AssetExecutionContext, workers: Workers) -> dg.Mater
     name = ExperimentName(context.partition_key)
     with workers.worker(context.log) as worker:
         if not summaries.is_pairwise(worker, name):
-            return dg.MaterializeResult(metadata=_about_measures(worker, name))
+            return dg.MaterializeResult(metadata={**_provisional(worker, name), **_about_measures(worker, name)})
         found = answers.answers_of(worker, name, RankingOptions())
         stored = answers.store_answers(worker, name, found)
         table = dg.MetadataValue.path(f"{worker.store.url}/{stored.diagnostics}")
-        return dg.MaterializeResult(metadata={**_about_judges(found.found), "table": table})
+        about = {**_provisional(worker, name), **_about_judges(found.found), "table": table}
+        return dg.MaterializeResult(metadata=about)
 
 
 def _about_judges(found: Diagnostics) -> metadata.Metadata:

@@ -1,6 +1,6 @@
 """Where each segment stands, for whoever looks at its cell, and what a Dagster run says when some are not done."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import dagster as dg
 import pyarrow as pa
@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 from assets import metadata
 from assets.metadata import Metadata
 from pipeline import planning
-from pipeline.domain import Counts
 from pipeline.operations.by_segment import Chosen, rows_of
+from pipeline.operations.failures import named_troubles
 from pipeline.operations.run import Run
 from pipeline.segments import SegmentState, is_handed_over
 from pipeline.tasks import task_named
@@ -25,6 +25,7 @@ _SAID = ("outcome", "winner_contestant", "reason", "content")
 
 def report(
     context: dg.AssetExecutionContext,
+    chosen: Sequence[Chosen],
     found: Found,
     *,
     about: Callable[[Run, SegmentState], Metadata],
@@ -33,19 +34,27 @@ def report(
 ) -> None:
     """Attach to each segment that is done what there is to know; where some are not, keep them and fail, saying why."""
     ready = {each.segment_id: about(some.run, each) for some, each in found if done(some.run, each)}
-    if len(ready) == len(found):
+    wanted = len(context.partition_keys)
+    if len(ready) == wanted:
         for key, known in ready.items():
             context.add_asset_metadata(known, partition_key=key)
         return
     for key, known in ready.items():
         context.log_event(dg.AssetMaterialization(asset_key=context.asset_key, partition=key, metadata=known))
     waiting = [(some, each) for some, each in found if each.segment_id not in ready]
-    reasons = "; ".join(dict.fromkeys(some.run.trouble or why(each) for some, each in waiting))
     raise dg.Failure(
-        description=f"{len(waiting)} of {len(found)} segments are {missing}: {reasons}",
-        metadata={"batches": batches_of(waiting)},
+        description=f"{wanted - len(ready):,} of {wanted:,} segments are {missing}: {reasons(chosen, waiting)}",
+        metadata={"batches": batches_of(waiting)} if waiting else {},
         allow_retries=False,
     )
+
+
+def reasons(chosen: Iterable[Chosen], waiting: Found) -> str:
+    """Return why segments wait: what is wrong with their runs, then where each of the others is."""
+    late = {each.run_id for _, each in waiting}
+    troubled = [some.run for some in chosen if some.run.failure or some.run.run_id in late]
+    others = dict.fromkeys(why(each) for some, each in waiting if not some.run.trouble)
+    return "; ".join([*named_troubles(troubled), *others])
 
 
 def is_sent(run: Run, each: SegmentState) -> bool:
@@ -70,8 +79,10 @@ def why(each: SegmentState) -> str:
 
 def batches_of(found: Found) -> dg.MetadataValue:
     """Return the batches of segments with the provider's own names for them."""
-    providers = {each.run_id: some.run.config.judge.provider for some, each in found}
-    return metadata.of_batches((each for _, each in found), providers=providers)
+    lines = [
+        (each.segment_id, *line) for some, each in found for line in metadata.batch_lines(each, _provider(some.run))
+    ]
+    return dg.MetadataValue.md(metadata.markdown_table(["segment", *metadata.BATCH], lines))
 
 
 def about_sent(run: Run, each: SegmentState) -> Metadata:
@@ -79,7 +90,7 @@ def about_sent(run: Run, each: SegmentState) -> Metadata:
     inputs = [batch.input for batch in each.batches if batch.input is not None]
     return {
         **_judge(run),
-        "requests": dg.MetadataValue.int(each.requests),
+        **metadata.of_counts(each.counts),
         "bytes": dg.MetadataValue.int(sum(stored.bytes for stored in inputs)),
         "batches": _batches(run, each),
     }
@@ -91,6 +102,7 @@ def about_outputs(run: Run, each: SegmentState) -> Metadata:
     rows = [[part.name, f"{run.worker.store.url}/{part.key}", part.bytes, part.digest] for part in parts]
     return {
         **_judge(run),
+        **metadata.of_counts(each.counts),
         "bytes": dg.MetadataValue.int(sum(part.bytes for part in parts)),
         "took": dg.MetadataValue.text(metadata.took(each)),
         "parts": dg.MetadataValue.md(metadata.markdown_table(["part", "object", "bytes", "sha-256"], rows)),
@@ -120,11 +132,6 @@ def _shown(run: Run) -> list[str]:
     return [name for name in dict.fromkeys((*_SUBJECT, *measured, *_SAID)) if name in task.SCHEMA.names]
 
 
-def total(found: Found) -> Metadata:
-    """Return the conservation row over all segments of a Dagster run."""
-    return metadata.of_counts(sum((each.counts for _, each in found), Counts()))
-
-
 def _judge(run: Run) -> Metadata:
     judge = run.config.judge
     reasoning = "" if judge.reasoning == "default" else f", reasoning {judge.reasoning}"
@@ -135,7 +142,12 @@ def _judge(run: Run) -> Metadata:
 
 
 def _batches(run: Run, each: SegmentState) -> dg.MetadataValue:
-    return metadata.of_batches([each], providers={run.run_id: run.config.judge.provider})
+    lines = metadata.batch_lines(each, _provider(run))
+    return dg.MetadataValue.md(metadata.markdown_table(metadata.BATCH, lines))
+
+
+def _provider(run: Run) -> str:
+    return run.config.judge.provider
 
 
 def _tokens(table: pa.Table) -> Metadata:

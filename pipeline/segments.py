@@ -112,6 +112,12 @@ def is_to_collect(each: SegmentState, *, is_shown: bool) -> bool:
     return not is_shown if each.is_finished else bool(each.unread)
 
 
+def is_going_on(each: SegmentState) -> bool:
+    """Say whether some of the segment was read and the rest follows by itself: it is sent again, or being read."""
+    begun = bool(each.unread) or any(batch.phase == "published" for batch in each.batches)
+    return begun and not each.is_finished
+
+
 def have_ended(segments: Iterable[SegmentState]) -> bool:
     """Say whether some of the segments were asked for, and all of those have reached their end."""
     asked = [each for each in segments if each.is_asked]

@@ -27,7 +27,8 @@ WHAT_TO_CLICK = f"""
 Pairlog in Dagster is ready: open {ADDRESS}/asset-groups
 
   1. samples, then pairs: Materialize, choose All (`essays`). Nothing is sent; its segments appear.
-     (The sensor `experiment_files` registers the partition within half a minute of the start.)
+     (The sensor `experiment_files` registers the partition within half a minute of the start. Until there are segments,
+     Dagster shows submitted_batches, provider_outputs and comparisons as green: nothing of them is missing.)
   2. submitted_batches: Materialize, choose All, launch. (Or job `submit`: experiment essays, most_requests 1000.)
      Segments of a backfill start after half a minute; one segment alone starts at once.
   3. Wait: `batch_status` polls, and provider_outputs, comparisons, rankings and diagnostics turn green by themselves.
@@ -42,7 +43,8 @@ def main() -> int:
     if not _is_free(int(PORT)):
         print(f"port {PORT} is taken; choose another: PORT=3001 make ui")
         return 1
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for stop in (signal.SIGINT, signal.SIGTERM):  # in the background of a script Ctrl-C is ignored, by Dagster too
+        signal.signal(stop, signal.default_int_handler)
     shutil.rmtree(HOME, ignore_errors=True)
     HOME.mkdir()
     shutil.copy(ROOT / "infra" / "dagster" / "local.yaml", HOME / "dagster.yaml")

@@ -14,6 +14,7 @@ from pipeline.ids import ExperimentName, SegmentId
 from pipeline.operations.cleaning import clean_due
 from pipeline.operations.collecting import collect_due, poll_due
 from pipeline.operations.continuing import continue_due
+from pipeline.operations.failures import apart
 from pipeline.operations.living import call_due
 from pipeline.operations.publishing import publish_due
 from pipeline.operations.run import Run
@@ -30,27 +31,39 @@ _BREATH = 0.5
 
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Some segments of one run."""
+    """Some segments of one run; none of one whose log cannot be read."""
 
     run: Run
     indices: frozenset[int]
 
     def segments(self) -> list[SegmentState]:
         """Return them as they stand in the log now."""
-        return [each for each in segments_of(self.run.refresh()) if each.index in self.indices]
+        if self.indices:
+            self.run.refresh()
+        return self.last_seen()
+
+    def last_seen(self) -> list[SegmentState]:
+        """Return them as of the last look at the log."""
+        return [each for each in segments_of(self.run.state) if each.index in self.indices]
 
 
 def choose(worker: Worker, wanted: Iterable[SegmentId]) -> list[Chosen]:
-    """Return the segments of these names, by run; raises ConfigError for one that the store does not have."""
+    """Return the segments of these names, by run; raises ConfigError for one that the store does not have.
+
+    A run whose log cannot be read is among them, with its `failure`.
+    """
     missing = set(wanted)
     chosen: list[Chosen] = []
     for name in worker.experiment_names():
         if any(each.startswith(f"{name}--") for each in missing):
             for run in worker.runs(name):
-                indices = _indices(run, missing)
-                if indices:
+                own = {each for each in missing if each.startswith(f"{run.run_id}--s")}
+                indices: dict[SegmentId, int] = {}
+                with apart(run):
+                    indices = _indices(run, own)
+                if indices or (own and run.failure):
                     chosen.append(Chosen(run=run, indices=frozenset(indices.values())))
-                    missing -= set(indices)
+                    missing -= own if run.failure else set(indices)
     if missing:
         raise ConfigError(
             f"there is no segment {min(missing)!r} in {worker.store.url}; materialize the pairs of its experiment first"
@@ -59,14 +72,37 @@ def choose(worker: Worker, wanted: Iterable[SegmentId]) -> list[Chosen]:
 
 
 def _indices(run: Run, wanted: set[SegmentId]) -> dict[SegmentId, int]:
-    if not any(each.startswith(f"{run.run_id}--") for each in wanted):
+    if not wanted:
         return {}
     return {each.segment_id: each.index for each in segments_of(run.refresh()) if each.segment_id in wanted}
 
 
 def all_segments(worker: Worker, name: ExperimentName) -> list[SegmentState]:
-    """Return every segment of an experiment, run by run."""
-    return [each for run in worker.runs(name) for each in segments_of(run.refresh())]
+    """Return every segment of an experiment, run by run; a run whose log cannot be read keeps its `failure`."""
+    found: list[SegmentState] = []
+    for run in worker.runs(name):
+        with apart(run):
+            found += segments_of(run.refresh())
+    return found
+
+
+def one_by_one(
+    chosen: Iterable[Chosen], work: Callable[[Chosen], list[SegmentState]]
+) -> list[tuple[Chosen, SegmentState]]:
+    """Work on the runs one after the other and return their segments as they are then.
+
+    A run that something is wrong with keeps its `failure`, and the others go on; so does one whose settings are wrong.
+    """
+    found: list[tuple[Chosen, SegmentState]] = []
+    for some in chosen:
+        try:
+            with apart(some.run):
+                if some.indices:
+                    work(some)
+        except ConfigError as error:
+            some.run.failure = str(error)
+        found += [(some, each) for each in some.last_seen()]
+    return found
 
 
 def rows_of(run: Run, each: SegmentState, *, columns: list[str] | None = None, most: int | None = None) -> pa.Table:
@@ -114,7 +150,7 @@ def send(chosen: Chosen) -> list[SegmentState]:
 def fetch(chosen: Chosen) -> list[SegmentState]:
     """Ask after the segments and store what came back, byte for byte; return them as they are then."""
     run = chosen.run
-    if all(each.is_finished for each in chosen.segments()):
+    if all(each.is_finished or not each.is_asked for each in chosen.segments()):
         return chosen.segments()
     check_keys(run.worker, [run.config])
 

@@ -4,18 +4,19 @@ from pathlib import Path
 
 import msgspec
 
-from pipeline.errors import ConfigError, StoreError
+from pipeline.errors import ConfigError
 from pipeline.experiment import read_experiment
 from pipeline.ids import ExperimentName
 from pipeline.operations.growing import check_growth
 from pipeline.operations.material import load_samples, store_samples
 from pipeline.operations.plans import Plan, plan
-from pipeline.operations.studies import freeze, open_runs
+from pipeline.operations.studies import freeze, newest_version, open_runs
 from pipeline.operations.worker import Worker
 from pipeline.samples import Samples
 from pipeline.storage import keys
 from pipeline.storage.sources import list_files, read_text, shown
 from pipeline.tasks import task_keys
+from pipeline.wording import remedy
 
 _ENDINGS = (".yaml", ".yml")
 _LOCAL = "experiments"
@@ -51,9 +52,12 @@ def read_catalogue(worker: Worker) -> Catalogue:
 
 
 def _locations(worker: Worker) -> list[str]:
+    return [location for folder in _folders(worker) for location in list_files(folder, endings=_ENDINGS)]
+
+
+def _folders(worker: Worker) -> list[str]:
     named = worker.settings.experiments()
-    folders = [named] if named else [f"{worker.store.url}/{keys.EXPERIMENTS}", str(Path.cwd() / _LOCAL)]
-    return [location for folder in folders for location in list_files(folder, endings=_ENDINGS)]
+    return [named] if named else [f"{worker.store.url}/{keys.EXPERIMENTS}", str(Path.cwd() / _LOCAL)]
 
 
 def _name(location: str) -> ExperimentName:
@@ -61,26 +65,21 @@ def _name(location: str) -> ExperimentName:
     return read_experiment(text.encode(), source=shown(location), tasks=task_keys()).name
 
 
-def take_in(worker: Worker, name: ExperimentName) -> Plan | None:
-    """Freeze the experiment's file and fix the segments of its runs, asking for none of them; return what it holds.
+def take_in(worker: Worker, planned: Plan) -> None:
+    """Freeze an experiment and fix the segments of its runs, asking for none of them.
 
-    An experiment that has no file here, because it was submitted from elsewhere, is left as it is: None.
+    A run that cannot be opened keeps its `failure`, and the others are opened.
     """
-    planned = planned_from_file(worker, name)
-    if planned is None:
-        return None
     check_growth(worker, planned)
-    opened = open_runs(worker, planned, experiment_digest=freeze(worker, planned), asked="segments")
-    if failed := [f"{run.run_id}: {run.failure}" for run in opened if run.failure]:
-        raise StoreError("; ".join(failed))
-    return planned
+    open_runs(worker, planned, experiment_digest=freeze(worker, planned), asked="segments")
 
 
 def stored_samples(worker: Worker, name: ExperimentName) -> Samples:
     """Return the samples of the experiment's file, put into the store; where there is no file, those that are there."""
     planned = planned_from_file(worker, name)
     if planned is None:
-        return load_samples(worker.store, worker.experiments(name)[-1][1])
+        return load_samples(worker.store, newest_version(worker, name))
+    check_growth(worker, planned)
     store_samples(worker.store, name, planned.samples)
     return planned.samples
 
@@ -92,12 +91,15 @@ def planned_from_file(worker: Worker, name: ExperimentName) -> Plan | None:
         ConfigError: if there is neither.
 
     """
-    location = read_catalogue(worker).files.get(name)
-    if location is not None:
-        return plan(location, worker=worker)
-    if name not in worker.experiment_names():
+    files = read_catalogue(worker).files
+    if name in files:
+        return plan(files[name], worker=worker)
+    known = worker.experiment_names()
+    if name not in known:
+        names = sorted({*files, *known})
+        helps = remedy(name, names) if names else "put its file there"
         raise ConfigError(
-            f"no experiment file has the name {name!r} any more, and {worker.store.url} does not hold it; "
-            "put its file back into the folder that PAIRLOG_EXPERIMENTS names"
+            f"there is no experiment {name!r}: no file in {' or '.join(map(shown, _folders(worker)))} has that name, "
+            f"and {worker.store.url} does not hold it; {helps}"
         )
     return None

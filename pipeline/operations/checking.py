@@ -41,8 +41,9 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
-    """A share of the requests, held against the strictest threshold of the experiments that they are of."""
+    """A share `of` so many requests, held against the strictest threshold of the experiments that they are of."""
 
+    of: int
     rate: float
     threshold: float
     passed: bool
@@ -80,9 +81,10 @@ def total(found: Iterable[Seen]) -> Counts:
 def parse_rate(found: Sequence[Seen]) -> Rate:
     """Return how many of the answers could be read."""
     counts = total(found)
-    rate = counts.ok / max(counts.ok + counts.unparsed, 1)
+    answers = counts.ok + counts.unparsed
+    rate = counts.ok / max(answers, 1)
     least = max((each.checks.parse_rate for each in found), default=0.0)
-    return Rate(rate=rate, threshold=least, passed=rate >= least)
+    return Rate(of=answers, rate=rate, threshold=least, passed=rate >= least)
 
 
 def refusal_rate(found: Sequence[Seen]) -> Rate:
@@ -90,4 +92,4 @@ def refusal_rate(found: Sequence[Seen]) -> Rate:
     counts = total(found)
     rate = counts.refused / max(counts.ended, 1)
     most = min((each.checks.refusal_rate for each in found), default=1.0)
-    return Rate(rate=rate, threshold=most, passed=rate <= most)
+    return Rate(of=counts.ended, rate=rate, threshold=most, passed=rate <= most)

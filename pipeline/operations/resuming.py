@@ -15,7 +15,7 @@ from pipeline.errors import ConfigError, CorruptObjectError, LeaseLostError
 from pipeline.operations.cleaning import clean_due, is_to_clean
 from pipeline.operations.collecting import collect_due, poll_due
 from pipeline.operations.continuing import continue_due, is_to_continue
-from pipeline.operations.failures import apart
+from pipeline.operations.failures import apart, named_troubles
 from pipeline.operations.living import call_due
 from pipeline.operations.publishing import publish_due
 from pipeline.operations.run import Run
@@ -187,22 +187,13 @@ def _waits(run: Run) -> list[str]:
     return [f"{run.run_id} {and_more(batches)}: {note}" for note, batches in named.items()]
 
 
-def _troubles(runs: list[Run]) -> list[str]:
-    """Return what keeps runs from going on; those that have the same trouble are named together."""
-    named: dict[str, list[str]] = {}
-    for run in runs:
-        if run.trouble:
-            named.setdefault(run.trouble, []).append(run.run_id)
-    return [f"{and_more(together)}: {trouble}" for trouble, together in named.items()]
-
-
 def standing(runs: list[Run]) -> Standing:
     """Return how far the runs are as of the last look at their logs."""
     states = [run.state for run in runs]
     counts = sum((state.counts for state in states), Counts())
     unopened = sum(run.config.requests for run in runs if run.state.plan is None and not run.failure)
     reasons = [reason for run in runs for reason in _waits(run)]
-    reasons += _troubles(runs)
+    reasons += named_troubles(runs)
     unasked = sum(len(planning.unasked(state)) for state in states)
     if unasked or unopened:
         segments = [counted(unasked, "segment")] if unasked else []

@@ -9,13 +9,19 @@ from pipeline.operations.worker import Worker
 from pipeline.storage.probe import ensure_proven
 
 
-def check_start(worker: Worker, planned: Plan, *, most_requests: int | None = None) -> None:
-    """Raise ConfigError for whatever stands against the study; nothing is written or sent."""
+def check_start(
+    worker: Worker, planned: Plan, *, most_requests: int | None = None, limit: str = "--most-requests"
+) -> None:
+    """Raise ConfigError for whatever stands against the study; nothing is written or sent.
+
+    Args:
+        limit: what the person calls `most_requests`.
+    """
     check_keys(worker, (run.config for run in planned.runs))
     check_growth(worker, planned)
     if most_requests is not None:
         remedy = "Raise it, or ask for less in the file"
-        check_budget(wanted_by_plan(worker, planned), most_requests, limit="--most-requests", remedy=remedy)
+        check_budget(wanted_by_plan(worker, planned), most_requests, limit=limit, remedy=remedy)
 
 
 def check_store(worker: Worker) -> None:

@@ -5,6 +5,7 @@ the old runs unchanged.
 """
 
 from collections.abc import Iterable
+from datetime import datetime
 
 import msgspec
 
@@ -12,7 +13,7 @@ from pipeline import planning, providers
 from pipeline.domain import Experiment, RunConfig
 from pipeline.errors import ConfigError
 from pipeline.events import Asked, Resubmitted, RunPlanned
-from pipeline.ids import Digest, RunId, digest
+from pipeline.ids import Digest, ExperimentName, RunId, digest
 from pipeline.operations.failures import apart
 from pipeline.operations.growing import check_growth, refuse_change
 from pipeline.operations.material import store_pairs, store_samples
@@ -21,6 +22,7 @@ from pipeline.operations.run import Run
 from pipeline.operations.submitting import open_run
 from pipeline.operations.worker import Worker
 from pipeline.storage import keys
+from pipeline.storage.log import read_commits
 from pipeline.storage.objects import put_once
 
 
@@ -78,6 +80,30 @@ def kept_settings(planned: Plan, runs: Iterable[Run]) -> dict[str, list[RunId]]:
             if fixed.segments != wanted[run.run_id].segments:
                 kept.setdefault("batch", []).append(run.run_id)
     return kept
+
+
+def newest_version(worker: Worker, name: ExperimentName) -> Experiment:
+    """Return the frozen version of an experiment that the logs of its runs named last.
+
+    Before any run is opened, it is the one with the most runs: a later version only adds some.
+    """
+    versions = dict(worker.experiments(name))
+    if len(versions) == 1:
+        return next(iter(versions.values()))
+    named = [each for run in worker.runs(name) for each in _named_in(run) if each[1] in versions]
+    if named:
+        return versions[max(named)[1]]
+    return max(versions.values(), key=lambda version: len(version.runs))
+
+
+def _named_in(run: Run) -> list[tuple[datetime, Digest]]:
+    """Return the versions that the log of a run names, and when it did; nothing if it cannot be read."""
+    named: list[tuple[datetime, Digest]] = []
+    with apart(run):
+        for commit, _ in read_commits(run.worker.store, run.run_id):
+            said = (event for event in commit.events if isinstance(event, RunPlanned | Resubmitted))
+            named += [(commit.at, event.experiment_digest) for event in said]
+    return named
 
 
 def run_planned(

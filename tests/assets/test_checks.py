@@ -104,3 +104,25 @@ def test_a_judge_that_likes_the_first_place_is_found_out(home: Callable[..., Hom
     found = evaluated(here, "diagnostics", keys=("essays",))
     assert failed(found) == {"position_bias"}
     assert float(str(found["position_bias"].metadata["worst"].value)) > 0.5
+
+
+@pytest.mark.parametrize("names", [["parse_rate"], ["conservation", "refusal_rate"]])
+def test_checks_can_be_executed_alone_and_say_which_segments_they_are_about(
+    home: Callable[..., Home], names: list[str]
+) -> None:
+    here = home(more="batch: {segments: 2}")
+    finished(here)
+    job = here.defs.get_repository_def().get_implicit_global_asset_job_def()
+    keys = {dg.AssetCheckKey(dg.AssetKey("comparisons"), name) for name in names}
+    alone = job.get_subset(asset_selection=set(), asset_check_selection=keys)
+    result = alone.execute_in_process(instance=here.instance, resources=here.defs.resources)
+    found = {each.check_name: each for each in result.get_asset_check_evaluations()}
+    assert set(found) == set(names)
+    assert failed(found) == set()
+    assert {each.metadata["segments"].value for each in found.values()} == {f"{here.segments()[0]} and 1 more"}
+
+
+def test_a_share_of_no_answers_says_that_there_are_none(home: Callable[..., Home]) -> None:
+    found = finished(home(faults=parse_faults("answer.refusal=1.0")))
+    assert found["parse_rate"].metadata["of"].value == 0
+    assert str(found["parse_rate"].description).startswith("There is nothing to take a share of")

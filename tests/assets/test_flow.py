@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.assets.dagster_home import Home
+from tests.assets.test_judging import shown
 from tests.assets.test_sensors import with_pairs
 from tests.flows.studies import check_against_ledger
 
@@ -35,3 +36,16 @@ def test_a_reliability_nobody_knows_is_left_out(home: Callable[..., Home], sampl
     ranked = here.materialize("rankings", keys=["essays"])
     (shown,) = [event.materialization.metadata for event in ranked.get_asset_materialization_events()]
     assert ("reliability" in shown) == is_known
+
+
+def test_an_answer_of_a_part_says_that_it_is_one(home: Callable[..., Home]) -> None:
+    here = with_pairs(home(more="batch: {segments: 3}", samples=12))
+    told: list[dict[str, object]] = []
+    for keys in (here.segments()[:2], here.segments()):
+        here.materialize("submitted_batches", keys=keys)
+        here.materialize("provider_outputs", "comparisons", keys=keys)
+        ranked = here.materialize("rankings", "diagnostics", keys=["essays"])
+        told += [shown(ranked, asset)["essays"] for asset in ("rankings", "diagnostics")]
+    part = "44 of 66 requests have ended; the rest is open"
+    assert [each.get("provisional") for each in told] == [part, part, None, None]
+    assert str(told[2]["ranking"]).endswith("2 more are in the report")

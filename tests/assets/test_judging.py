@@ -17,12 +17,27 @@ from tests.assets.dagster_home import Home
 from tests.assets.test_sensors import with_pairs
 from tests.flows.studies import check_against_ledger
 
+BOTH = "[{provider: openai, model: [gpt-6, gpt-6-luna]}]"
+RUN = "essays--default--openai--gpt-6-luna--default--forward"
+OTHER = "essays--default--openai--gpt-6--default--forward"
+
 
 def failure(result: dg.ExecuteInProcessResult) -> str:
     (failed,) = [event for event in result.all_events if event.event_type_value == "STEP_FAILURE"]
     data = failed.step_failure_data
     assert data.user_failure_data is not None
     return str(data.user_failure_data.description)
+
+
+def submit(here: Home, most: int) -> dg.ExecuteInProcessResult:
+    """Run the job `submit` as the launchpad does."""
+    job = here.defs.get_repository_def().get_job("submit")
+    config = {"ops": {"submit_experiment": {"config": {"experiment": "essays", "most_requests": most}}}}
+    return job.execute_in_process(run_config=config, instance=here.instance, raise_on_error=False)
+
+
+def damage(folder: Path, run_id: str) -> None:
+    (folder / "store" / "log" / run_id / f"{0:020d}.json").write_bytes(b"{}")
 
 
 def test_a_budget_too_small_sends_nothing(home: Callable[..., Home]) -> None:
@@ -34,13 +49,6 @@ def test_a_budget_too_small_sends_nothing(home: Callable[..., Home]) -> None:
     assert here.materialize("submitted_batches", keys=here.segments(), most_requests=0).success, (
         "nothing is left to send"
     )
-
-
-def submit(here: Home, most: int) -> dg.ExecuteInProcessResult:
-    """Launch the job that sends the whole experiment."""
-    job = here.defs.get_repository_def().get_job("submit")
-    config = {"ops": {"submit_experiment": {"config": {"experiment": "essays", "most_requests": most}}}}
-    return job.execute_in_process(run_config=config, instance=here.instance, raise_on_error=False)
 
 
 def test_the_submit_job_sends_nothing_that_its_file_no_longer_names(
@@ -73,6 +81,25 @@ def test_materializing_twice_pays_once(home: Callable[..., Home]) -> None:
     check_against_ledger(here.worker, here.simulator.ledger)
 
 
+def shown(result: dg.ExecuteInProcessResult, asset: str) -> dict[str, dict[str, object]]:
+    """What each cell of an asset shows after the Dagster run."""
+    events = result.get_asset_materialization_events()
+    found = [event.materialization for event in events if event.asset_key == dg.AssetKey(asset)]
+    return {str(each.partition): {key: value.value for key, value in each.metadata.items()} for each in found}
+
+
+def test_a_cell_tells_of_its_own_segment_also_where_one_dagster_run_did_several(home: Callable[..., Home]) -> None:
+    here = with_pairs(home(more="batch: {segments: 3}"))
+    sent = here.materialize("submitted_batches", keys=here.segments())
+    read = here.materialize("provider_outputs", "comparisons", keys=here.segments())
+    for result, asset in ((sent, "submitted_batches"), (read, "provider_outputs"), (read, "comparisons")):
+        cells = shown(result, asset)
+        assert {key: cell["planned"] for key, cell in cells.items()} == dict.fromkeys(here.segments(), 5)
+        assert {str(cell["batches"]).splitlines()[0] for cell in cells.values()} == {
+            "| batch | send | at the provider | phase | requests | took | note |"
+        }
+
+
 def test_a_cell_that_is_not_back_says_so(home: Callable[..., Home]) -> None:
     here = with_pairs(home(latency_seconds=600))
     here.materialize("submitted_batches", keys=here.segments())
@@ -80,10 +107,21 @@ def test_a_cell_that_is_not_back_says_so(home: Callable[..., Home]) -> None:
     assert told.startswith("1 of 1 segments are not back from their provider yet: s000-1 is")
 
 
-def test_a_cell_that_nobody_sent_says_what_to_do(home: Callable[..., Home]) -> None:
+@pytest.mark.parametrize("asset", ["provider_outputs", "comparisons"])
+def test_a_cell_that_nobody_sent_says_what_to_do_whether_there_is_a_key_or_not(
+    home: Callable[..., Home], asset: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     here = with_pairs(home())
-    told = failure(here.materialize("provider_outputs", keys=here.segments(), raises=False))
+    monkeypatch.delenv("OPENAI_API_KEY")
+    told = failure(here.materialize(asset, keys=here.segments(), raises=False))
     assert "nobody asked to send it; materialize submitted_batches first" in told
+
+
+def test_a_cell_that_is_read_too_early_says_so(home: Callable[..., Home]) -> None:
+    here = with_pairs(home(latency_seconds=600))
+    here.materialize("submitted_batches", keys=here.segments())
+    told = failure(here.materialize("comparisons", keys=here.segments(), raises=False))
+    assert told.startswith("1 of 1 segments are not finished: s000-1 is submitted")
 
 
 def test_an_account_without_credit_is_said_in_words_and_goes_on_when_mended(home: Callable[..., Home]) -> None:
@@ -104,7 +142,64 @@ def test_a_missing_key_is_said_before_anything_is_sent(
     here = with_pairs(home())
     monkeypatch.delenv("OPENAI_API_KEY")
     told = failure(here.materialize("submitted_batches", keys=here.segments(), raises=False))
-    assert told.startswith("OPENAI_API_KEY is not set")
+    assert told.startswith(f"1 of 1 segments are not at their provider yet: {RUN}: OPENAI_API_KEY is not set; export")
+    assert list(here.simulator.ledger.billed()) == []
+
+
+def test_a_missing_key_keeps_no_other_run_from_being_sent(home: Callable[..., Home]) -> None:
+    here = with_pairs(home(judges="[{provider: groq, model: llama-9}, {provider: openai, model: gpt-6-luna}]"))
+    told = failure(here.materialize("submitted_batches", keys=here.segments(), raises=False))
+    assert told.startswith("1 of 2 segments are not at their provider yet: essays--default--groq--llama-9--")
+    assert "GROQ_API_KEY is not set" in told
+    assert here.green("submitted_batches") == {f"{RUN}--s000"}
+    here.launch(here.tick("batch_status"))
+    assert here.green("comparisons") == {f"{RUN}--s000"}
+
+
+def test_a_damaged_log_keeps_no_other_run_from_being_sent_fetched_and_read(
+    home: Callable[..., Home], tmp_path: Path
+) -> None:
+    here = with_pairs(home(judges=BOTH))
+    damage(tmp_path, OTHER)
+    for asset in ("submitted_batches", "provider_outputs", "comparisons"):
+        told = failure(here.materialize(asset, keys=here.segments(), raises=False))
+        assert told.startswith("1 of 2 segments are not ")
+        assert "its bytes were changed or cut" in told
+        assert here.green(asset) == {f"{RUN}--s000"}
+
+
+def test_the_submit_job_goes_on_with_the_others_where_a_run_cannot_be_opened_and_names_it(
+    home: Callable[..., Home], tmp_path: Path
+) -> None:
+    here = with_pairs(home(judges=BOTH))
+    damage(tmp_path, OTHER)
+    told = failure(submit(here, 30))
+    assert told.startswith(f"1 run could not be opened: {OTHER}: ")
+    assert here.green("submitted_batches") == {f"{RUN}--s000"}
+
+
+def test_the_submit_job_goes_on_with_the_others_where_a_run_cannot_be_sent_and_names_it(
+    home: Callable[..., Home], tmp_path: Path
+) -> None:
+    here = with_pairs(home(judges=BOTH))
+    (tmp_path / "store" / "requests").mkdir()
+    (tmp_path / "store" / "requests" / OTHER).write_text("no folder")
+    told = failure(submit(here, 30))
+    assert told.startswith(f"1 segment is not at its provider yet: {OTHER}: ")
+    assert here.green("submitted_batches") == {f"{RUN}--s000"}
+
+
+def test_the_submit_job_fixes_nothing_that_is_over_its_budget_or_has_no_key(
+    home: Callable[..., Home], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = home()
+    told = failure(submit(here, 3))
+    assert told == (
+        "15 requests would be sent, but most_requests allows 3; nothing was sent. Raise it, or ask for less in the file"
+    )
+    monkeypatch.delenv("OPENAI_API_KEY")
+    assert failure(submit(here, 15)).startswith("OPENAI_API_KEY is not set")
+    assert here.worker.experiment_names() == []
 
 
 def test_a_live_judge_is_called_when_its_cell_is_materialized(home: Callable[..., Home]) -> None:

@@ -9,10 +9,8 @@ import dagster as dg
 import pytest
 
 from pipeline.clock import FixedClock
-from pipeline.errors import ConfigError
 from pipeline.ids import ExperimentName, SegmentId
 from pipeline.operations.by_segment import all_segments
-from pipeline.operations.catalogue import planned_from_file
 from pipeline.operations.resuming import resume
 from pipeline.operations.submitting import ask_for
 from pipeline.simulator import parse_faults
@@ -155,8 +153,3 @@ def test_no_key_is_seen_anywhere(home: Callable[..., Home], capfd: pytest.Captur
     told = json.dumps([str(event) for run in runs for event in run.all_events])
     assert "sk-canary" not in told
     assert "sk-canary" not in "".join(capfd.readouterr())
-
-
-def test_an_experiment_whose_file_is_gone_is_refused_with_what_to_do(home: Callable[..., Home]) -> None:
-    with pytest.raises(ConfigError, match=r"'gone' any more, .* does not hold it; put its file back"):
-        planned_from_file(home().worker, ExperimentName("gone"))

@@ -10,6 +10,7 @@ from pipeline.clock import SystemClock
 from pipeline.errors import ConfigError, PipelineError, StoreError
 from pipeline.ids import ExperimentName
 from pipeline.operations.catalogue import take_in
+from pipeline.operations.failures import raise_failures
 from pipeline.operations.plans import plan
 from pipeline.operations.resuming import submit_all
 from pipeline.operations.studies import freeze, open_runs
@@ -148,17 +149,17 @@ def test_settings_that_turn_out_to_be_wrong_after_something_was_sent_stop_no_oth
     assert len(simulator.ledger.batches) == 2
 
 
-def test_an_experiment_is_not_taken_in_for_dagster_if_one_of_its_runs_cannot_be_opened(
+def test_a_run_that_cannot_be_opened_for_dagster_is_named_and_the_others_are_opened(
     simulator: Simulator, experiment_file: Callable[..., Path], tmp_path: Path
 ) -> None:
     store = _Failing(tmp_path / "store", f"log/{LOW}/", StoreError("the disk is full"))
-    settings = Settings(environment(simulator, PAIRLOG_EXPERIMENTS=str(experiment_file(judges=LEVELS).parent)))
-    with (
-        Worker(store, clock=SystemClock(), settings=settings) as worker,
-        pytest.raises(StoreError, match=f"^{LOW}: the disk is full$"),
-    ):
-        take_in(worker, ExperimentName("essays"))
-    assert worker.run(HIGH).refresh().plan is not None
+    file = experiment_file(judges=LEVELS)
+    with Worker(store, clock=SystemClock(), settings=Settings(environment(simulator))) as worker:
+        take_in(worker, plan(str(file)))
+        runs = worker.runs(ExperimentName("essays"))
+        with pytest.raises(StoreError, match=f"^{LOW}: the disk is full$"):
+            raise_failures(runs)
+    assert [run.state.plan is not None for run in runs] == [True, False, True]
 
 
 def test_cancelling_goes_on_with_the_others_where_one_log_is_damaged_and_names_it(
