@@ -15,6 +15,7 @@ from pipeline.operations.run import Run
 from pipeline.operations.starting import check_start, open_planned
 from pipeline.operations.worker import Worker
 from pipeline.simulator.ledger import Ledger
+from pipeline.state import BatchState
 
 
 def submitted(worker: Worker, file: Path) -> list[Run]:
@@ -36,6 +37,11 @@ def rows(worker: Worker, name: str = "essays") -> pa.Table:
 
 def column(table: pa.Table, name: str) -> list[object]:
     return table.column(name).to_pylist()
+
+
+def only_batch(run: Run) -> BatchState:
+    (batch,) = run.refresh().batches.values()
+    return batch
 
 
 def counts(worker: Worker, name: str = "essays") -> dict[str, int]:
