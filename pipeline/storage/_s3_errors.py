@@ -47,6 +47,8 @@ def explain(error: Exception) -> Trouble:
         return Trouble(
             kind="misconfigured", reason="AWS_ENDPOINT_URL is not an address; use one like https://HOST:PORT"
         )
+    if "FlexibleChecksumError" in kinds:
+        return Trouble(kind="unknown", reason="what was read does not match its checksum")
     if kinds & _UNSURE:
         return Trouble(kind="unknown", reason=f"the answer was lost ({type(error).__name__})")
     return Trouble(kind="refused", reason=f"the client failed with {type(error).__name__}; check AWS_… and the store")

@@ -41,17 +41,19 @@ def prove(store: Store, clock: Clock) -> None:
     """Let writers race for a few keys; raise ConfigError unless one wins each and its bytes stay."""
     nonce = clock.nonce()
     with ThreadPoolExecutor(_ROUNDS) as pool:
-        for winners, stored in pool.map(lambda round_: _round(store, keys.probe(nonce, round_)), range(_ROUNDS)):
-            if winners != [stored]:
+        for flaw in pool.map(lambda round_: _flaw(store, keys.probe(nonce, round_)), range(_ROUNDS)):
+            if flaw:
                 raise ConfigError(
-                    f"{store.url} let {len(winners)} of {_RACERS} writers create the same object; "
-                    "its log would not be safe there: use a store that honours conditional creates"
+                    f"{store.url} {flaw}; its log would not be safe there: use a store that honours conditional creates"
                 )
 
 
-def _round(store: Store, key: str) -> tuple[list[bytes], bytes]:
+def _flaw(store: Store, key: str) -> str | None:
+    """Return what one race shows to be wrong, or None; what several winners left may not even be readable."""
     winners = _race(store, key)
-    return winners, store.get(key)
+    if len(winners) != 1:
+        return f"let {len(winners)} of {_RACERS} writers create the same object"
+    return None if store.get(key) == winners[0] else "kept other bytes than those of the one writer it let create them"
 
 
 def _race(store: Store, key: str) -> list[bytes]:

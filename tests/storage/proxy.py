@@ -13,6 +13,8 @@ import msgspec
 
 from pipeline.storage._s3_client import S3Client
 
+Act = Literal["cut", "lost", "garbled"] | tuple[int, bytes]
+
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
     """One request as it passed."""
@@ -33,11 +35,11 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """What happens to the next `times` requests that match, instead of an answer.
 
     cut: the request is not passed on and the connection breaks. lost: it is passed on, its answer is not.
-    An answer is given in the store's place.
+    garbled: the answer's body comes backwards. An answer is given in the store's place.
     """
 
     matches: Callable[[Call], bool]
-    act: Literal["cut", "lost"] | tuple[int, bytes]
+    act: Act
     times: int = 1
 
 
@@ -60,9 +62,7 @@ class Proxy:
         self.url = ""
         self.s3_client: S3Client | None = None
 
-    def spoil(
-        self, matches: Callable[[Call], bool], act: Literal["cut", "lost"] | tuple[int, bytes], times: int = 1
-    ) -> None:
+    def spoil(self, matches: Callable[[Call], bool], act: Act, times: int = 1) -> None:
         """Let the next requests that match go wrong."""
         self._faults.append([Fault(matches=matches, act=act)] * times)
 
@@ -75,7 +75,7 @@ class Proxy:
         """How many requests of each kind passed."""
         return Counter(call.kind for call in self.calls)
 
-    def take(self, call: Call) -> Literal["cut", "lost"] | tuple[int, bytes] | None:
+    def take(self, call: Call) -> Act | None:
         with self._lock:
             self.calls.append(call)
             for faults in self._faults:
@@ -118,7 +118,8 @@ class _Handler(BaseHTTPRequestHandler):
         if act == "lost":
             self.close_connection = True
             return
-        self._reply(answer.status, answer.headers, answer.content)
+        content = answer.content[::-1] if act == "garbled" else answer.content
+        self._reply(answer.status, answer.headers, content)
 
     def _reply(self, status: int, headers: list[tuple[str, str]], content: bytes) -> None:
         self.send_response_only(status)

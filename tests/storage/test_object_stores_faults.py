@@ -134,6 +134,16 @@ def test_a_read_that_breaks_is_repeated(remote: Remote, act: str) -> None:
     assert store.list_from("log") == [KEY]
 
 
+def test_bytes_that_do_not_match_their_checksum_are_read_again(s3_proxy: Proxy) -> None:
+    store = Remote(s3_proxy).store()
+    store.put_new(KEY, b"mine")
+    s3_proxy.spoil(lambda call: call.method == "GET", "garbled", 2)
+    assert store.get(KEY) == b"mine"
+    s3_proxy.spoil(lambda call: call.method == "GET", "garbled", 1000)
+    with pytest.raises(StoreError, match=r"read log/r/0\.json .* does not match its checksum"):
+        store.get(KEY)
+
+
 _STATUSES = {
     "s3": [
         (403, "AccessDenied", StoreError, "s3:GetObject, PutObject"),

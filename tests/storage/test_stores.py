@@ -117,15 +117,30 @@ def test_a_proven_store_is_proven_once(any_store: Store) -> None:
 
 
 class _Lies(MemoryStore):
-    """A store that says yes to everybody."""
+    """A store that says yes to everybody, and cannot give back what they left."""
 
     def put_new(self, key: str, body: bytes) -> None:
         self._objects[key] = body
 
+    def get(self, key: str) -> bytes:
+        raise StoreError(f"cannot read {key}: what was read does not match its checksum")
+
+
+class _Forgets(MemoryStore):
+    """A store that lets one create and keeps something else."""
+
+    def get(self, key: str) -> bytes:
+        return super().get(key)[:-1]
+
 
 def test_the_probe_refuses_a_store_where_every_writer_wins() -> None:
-    with pytest.raises(ConfigError, match="conditional"):
+    with pytest.raises(ConfigError, match=r"let 8 of 8 writers create the same object.*conditional"):
         prove(_Lies(), SystemClock())
+
+
+def test_the_probe_refuses_a_store_that_keeps_other_bytes() -> None:
+    with pytest.raises(ConfigError, match="kept other bytes"):
+        prove(_Forgets(), SystemClock())
 
 
 def test_a_symbolic_link_out_of_the_store_is_refused(tmp_path: Path) -> None:
