@@ -19,8 +19,8 @@ from pipeline.providers._asking import CHAT, endpoint_path
 from pipeline.providers._bodies import Body
 from pipeline.providers._failures import fault_in, keeping_answers, own_fault
 from pipeline.providers._faults import blames_provider
-from pipeline.providers._http import Http, checked_id, cut_short, decoded, quoted
-from pipeline.providers._listings import Entry, carrying, entries, remotes
+from pipeline.providers._http import Http, checked_id, decoded, quoted
+from pipeline.providers._listings import Entry, carrying, cut_short, entries, remotes
 from pipeline.settings import Secret
 
 B = TypeVar("B")

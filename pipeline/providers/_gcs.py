@@ -12,13 +12,12 @@ import msgspec
 from pipeline.clock import Clock
 from pipeline.errors import AccountError, ConfigError, RejectedError, UnavailableError
 from pipeline.providers._bodies import Body
-from pipeline.providers._gemini import page_of
-from pipeline.providers._http import Http, cut_short
+from pipeline.providers._google import Page, google_pages
+from pipeline.providers._http import Http
 from pipeline.settings import is_loopback
 
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _NAME = re.compile(r"gs://([a-z0-9][a-z0-9._-]{1,221})/?(.*)")
-_MOST_PAGES = 10_000
 
 Sign = Callable[[], Mapping[str, str]]
 
@@ -49,10 +48,9 @@ class _Object(msgspec.Struct):
     size: str | int = 0
 
 
-class _Page(msgspec.Struct, rename="camel"):
+class _Objects(Page):
     kind: str = ""
-    items: list[_Object] = []
-    next_page_token: str | None = None
+    items: tuple[_Object, ...] = ()
 
 
 class Bucket:
@@ -79,21 +77,9 @@ class Bucket:
 
     def names(self, place: Place) -> list[str]:
         """Return the names of all objects under the prefix."""
-        found: list[str] = []
-        token: str | None = None
-        seen: set[str] = set()
-        path = f"/storage/v1/b/{place.bucket}/o"
-        for _ in range(_MOST_PAGES):
-            params = {"prefix": f"{place.name}/"} | ({"pageToken": token} if token else {})
-            page = page_of(self._http.get(path, dict[str, object], params=params), _Page)
-            found += [item.name for item in page.items]
-            token = page.next_page_token
-            if not token:
-                return sorted(found)
-            if token in seen:
-                break
-            seen.add(token)
-        raise cut_short(path)
+        path, query = f"/storage/v1/b/{place.bucket}/o", {"prefix": f"{place.name}/"}
+        listed = google_pages(self._http, path, _Objects, query)
+        return sorted(item.name for page in listed for item in page.items)
 
     def read(self, place: Place) -> Iterator[bytes]:
         """Yield the object's bytes as they arrive."""

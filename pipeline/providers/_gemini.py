@@ -3,12 +3,11 @@
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TypeVar
 
 import msgspec
 
 from pipeline.domain import Judge, Message, Output, Tokens
-from pipeline.errors import ConfigError, UnavailableError
+from pipeline.errors import ConfigError
 from pipeline.events import End, Fault, LineFault
 from pipeline.providers._faults import errored
 
@@ -215,24 +214,6 @@ def _tokens(usage: _Usage | None) -> Tokens:
         output=(usage.candidates_token_count or 0) + thoughts,
         reasoning=thoughts,
     )
-
-
-P = TypeVar("P", bound=msgspec.Struct)
-
-
-def page_of(answer: Mapping[str, object], kind: type[P]) -> P:
-    """Return a page of a listing, or raise UnavailableError if it is something else.
-
-    Google leaves out what is empty, so that nothing at all is an empty page; an answer without any member of a page, or
-    with an error among them, is none.
-    """
-    known = {field.encode_name for field in msgspec.structs.fields(kind)}
-    if "error" in answer or (answer and not known & answer.keys()):
-        raise UnavailableError(f"a listing is something else: it has {', '.join(sorted(answer))[:200]}")
-    try:
-        return msgspec.convert(answer, kind)
-    except msgspec.ValidationError as error:
-        raise UnavailableError(f"the answer cannot be read: {error}") from error
 
 
 def plain_state(state: str) -> str:

@@ -278,11 +278,6 @@ def checked_host(url: str) -> str:
     return parts.hostname
 
 
-def cut_short(path: str) -> UnavailableError:
-    """Return the error of a listing that announces more but shows nothing new: it proves nothing."""
-    return UnavailableError(f"GET {path} announces more than it shows; its end was not reached")
-
-
 def quoted(remote_id: str) -> str:
     """Return an id that came from a provider as a part of an address."""
     return urllib.parse.quote(remote_id, safe="")

@@ -1,4 +1,7 @@
-"""Entries of a listing, read one by one: what cannot be read of somebody else's batch must not hide ours."""
+"""Listings: every page to the last, and their entries one by one.
+
+A listing whose end was not reached proves nothing, and what cannot be read of somebody else's batch must not hide ours.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -11,6 +14,7 @@ from pipeline.providers import RemoteBatch
 from pipeline.providers._lenient import lenient
 
 B = TypeVar("B")
+P = TypeVar("P")
 
 
 class Entry(msgspec.Struct, Generic[B], frozen=True):
@@ -18,6 +22,33 @@ class Entry(msgspec.Struct, Generic[B], frozen=True):
 
     raw: bytes
     batch: B | None
+
+
+def pages(
+    path: str, page_at: Callable[[str | None], P], token_of: Callable[[P], str | None], *, most: int = 1_000
+) -> Iterator[P]:
+    """Yield the pages of a listing, each after the first by the token of the one before it.
+
+    Raises:
+        UnavailableError: tokens come again or never end, so that what was shown may not be all.
+    """
+    token: str | None = None
+    seen: set[str] = set()
+    for _ in range(most):
+        page = page_at(token)
+        yield page
+        token = token_of(page)
+        if not token:
+            return
+        if token in seen:
+            break
+        seen.add(token)
+    raise cut_short(path)
+
+
+def cut_short(path: str) -> UnavailableError:
+    """Return the error of a listing that announces more but shows nothing new: it proves nothing."""
+    return UnavailableError(f"GET {path} announces more than it shows; its end was not reached")
 
 
 def entries(rows: Iterable[msgspec.Raw], kind: type[B]) -> list[Entry[B]]:

@@ -33,9 +33,9 @@ from pipeline.providers._claude import (
 )
 from pipeline.providers._compatible import is_past, moment
 from pipeline.providers._faults import errored
-from pipeline.providers._http import Http, checked_id, cut_short, decoded, fingerprint, quoted
+from pipeline.providers._http import Http, checked_id, decoded, fingerprint, quoted
 from pipeline.providers._lenient import LineDecoder
-from pipeline.providers._listings import entries
+from pipeline.providers._listings import cut_short, entries
 from pipeline.settings import Secret, Settings
 
 _HEAD, _TAIL = b'{"requests":[', b"]}"

@@ -26,13 +26,15 @@ from pipeline.providers import RemoteBatch, Sought, Submission
 from pipeline.providers._asking import check_plain
 from pipeline.providers._aws import Clients, clients, translated
 from pipeline.providers._bedrock import check_model, decode_line, invocation, model_input
-from pipeline.providers._compatible import MOST_PAGES, SKEW
+from pipeline.providers._compatible import SKEW
 from pipeline.providers._failures import failure, keeping_answers
-from pipeline.providers._http import cut_short, repeated
+from pipeline.providers._http import repeated
 from pipeline.providers._lenient import lenient_value
+from pipeline.providers._listings import cut_short, pages
 from pipeline.settings import Settings
 
 T = TypeVar("T")
+_Listed = dict[str, Any]  # as the library hands it over
 
 MODES: tuple[Mode, ...] = ("batch",)
 ANSWERS: tuple[Answer, ...] = ("tag",)
@@ -182,22 +184,17 @@ class Bedrock:
         ]
 
     def _jobs(self, **query: object) -> Iterator[_Job]:
-        seen: set[object] = set()
-        more: dict[str, object] = {}
-        for _ in range(MOST_PAGES):
-            listed = functools.partial(self._bedrock.list_model_invocation_jobs, **query, **more)
-            answer: dict[str, Any] = self._asked("ListModelInvocationJobs", listed)  # as the library hands it over
-            if "invocationJobSummaries" not in answer:
+        def page_at(token: str | None) -> _Listed:
+            more = {"nextToken": token} if token else {}
+            return self._asked(
+                "ListModelInvocationJobs",
+                functools.partial(self._bedrock.list_model_invocation_jobs, **query, **more),
+            )
+
+        for page in pages("/model-invocation-jobs", page_at, lambda page: page.get("nextToken")):
+            if "invocationJobSummaries" not in page:
                 raise UnavailableError("ListModelInvocationJobs answered without a list")
-            yield from (_job(summary) for summary in answer["invocationJobSummaries"])
-            token = answer.get("nextToken")
-            if not token:
-                return
-            if token in seen:
-                break
-            seen.add(token)
-            more = {"nextToken": token}
-        raise cut_short("/model-invocation-jobs")
+            yield from (_job(summary) for summary in page["invocationJobSummaries"])
 
     def status(self, remote_id: str) -> RemoteBatch:
         """Return the job as it is now."""
@@ -234,14 +231,19 @@ class Bedrock:
         return {f"output{number}" if number else "output": uri for number, uri in enumerate(sorted(places))}
 
     def _objects(self, folder: _Place) -> Iterator[_Place]:
-        more: dict[str, str] = {}
-        for _ in range(MOST_PAGES):
-            listed = functools.partial(self._s3.list_objects_v2, Bucket=folder.bucket, Prefix=f"{folder.key}/", **more)
-            answer: dict[str, Any] = self._asked(f"list {folder.uri}", listed)  # as the library hands it over
-            yield from (_Place(folder.bucket, found["Key"]) for found in answer.get("Contents", ()))
-            if not answer.get("IsTruncated") or not answer.get("NextContinuationToken"):
-                return
-            more = {"ContinuationToken": answer["NextContinuationToken"]}
+        listed = functools.partial(self._s3.list_objects_v2, Bucket=folder.bucket, Prefix=f"{folder.key}/")
+
+        def page_at(token: str | None) -> _Listed:
+            more = {"ContinuationToken": token} if token else {}
+            return self._asked(f"list {folder.uri}", functools.partial(listed, **more))
+
+        def token_of(page: _Listed) -> str | None:
+            if page.get("IsTruncated") and not page.get("NextContinuationToken"):
+                raise cut_short(folder.uri)
+            return page.get("NextContinuationToken")
+
+        for page in pages(folder.uri, page_at, token_of):
+            yield from (_Place(folder.bucket, found["Key"]) for found in page.get("Contents", ()))
 
     def download(self, handle: str) -> Iterator[bytes]:
         """Yield one object's bytes as they arrive."""

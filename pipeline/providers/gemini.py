@@ -33,11 +33,11 @@ from pipeline.providers._gemini import (
     end_of,
     failed,
     moment,
-    page_of,
     plain_state,
     whole,
 )
-from pipeline.providers._http import Http, checked_host, checked_id, cut_short, decoded, fingerprint, quoted
+from pipeline.providers._google import Page, google_pages
+from pipeline.providers._http import Http, checked_host, checked_id, decoded, fingerprint, quoted
 from pipeline.providers._lenient import LineDecoder
 from pipeline.providers._listings import Entry, carrying, entries, raw, remotes
 from pipeline.settings import Secret, Settings
@@ -51,7 +51,6 @@ KEPT = timedelta(hours=48)  # told of uploaded files; of answers nothing is told
 _BASE = "https://generativelanguage.googleapis.com"
 _VERSION = "v1beta"
 _PIECE = 8 * 2**20
-_MOST_PAGES = 1_000
 _SURE_LENGTH = 24
 _LOOKS_AT_A_FILE = 10
 
@@ -101,9 +100,8 @@ class _Created(msgspec.Struct):
     name: str | None = None
 
 
-class _Page(msgspec.Struct, rename="camel"):
-    operations: list[object] = []
-    next_page_token: str | None = None
+class _Operations(Page):
+    operations: tuple[object, ...] = ()
 
 
 class _Models(msgspec.Struct):
@@ -265,20 +263,8 @@ class Gemini:
         return carrying(self._all(), lambda batch: _carries(batch.batch_key, sought.batch_key), sought.batch_key)
 
     def _all(self) -> Iterator[Entry[RemoteBatch]]:
-        path = f"/{self._version}/batches"
-        token: str | None = None
-        seen: set[str] = set()
-        for _ in range(_MOST_PAGES):
-            params: dict[str, str | int] = {"pageSize": 100} | ({"pageToken": token} if token else {})
-            page = page_of(self._http.get(path, dict[str, object], params=params), _Page)
+        for page in google_pages(self._http, f"/{self._version}/batches", _Operations, {"pageSize": 100}):
             yield from remotes(entries(raw(page.operations), _Operation), _remote)
-            token = page.next_page_token
-            if not token:
-                return
-            if token in seen:
-                break
-            seen.add(token)
-        raise cut_short(path)
 
     def status(self, remote_id: str) -> RemoteBatch:
         """Return the batch as it is now."""

@@ -34,8 +34,8 @@ from pipeline.providers._compatible import (
     told,
 )
 from pipeline.providers._failures import failure, keeping_answers
-from pipeline.providers._http import Http, cut_short, fingerprint
-from pipeline.providers._listings import Entry, entries, remotes
+from pipeline.providers._http import Http, fingerprint
+from pipeline.providers._listings import Entry, cut_short, entries, remotes
 from pipeline.settings import Settings
 
 MODES: tuple[Mode, ...] = ("batch", "live")

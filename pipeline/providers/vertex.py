@@ -36,11 +36,11 @@ from pipeline.providers._gemini import (
     failed,
     moment,
     moment_seconds,
-    page_of,
     plain_state,
     whole,
 )
-from pipeline.providers._http import Http, checked_id, cut_short, decoded, fingerprint, quoted
+from pipeline.providers._google import Page, google_pages
+from pipeline.providers._http import Http, checked_id, decoded, fingerprint, quoted
 from pipeline.providers._lenient import LineDecoder
 from pipeline.providers._listings import Entry, carrying, entries, raw, remotes
 from pipeline.settings import Secret, Settings, checked_address
@@ -58,7 +58,6 @@ _NUMBERED = re.compile(r"(\d+)-of-(\d+)")
 _CODE = re.compile(r'"code":\s*(\d{1,3})')
 _WORD = re.compile(r'"status":\s*"([A-Z_]+)"')
 _PHRASES = {known.phrase.lower(): known.value for known in HTTPStatus}
-_MOST_PAGES = 1_000
 
 
 class _Destination(msgspec.Struct, rename="camel"):
@@ -100,9 +99,8 @@ class _Created(msgspec.Struct):
     name: str | None = None
 
 
-class _Page(msgspec.Struct, rename="camel"):
-    batch_prediction_jobs: list[object] = []
-    next_page_token: str | None = None
+class _Jobs(Page):
+    batch_prediction_jobs: tuple[object, ...] = ()
 
 
 class _Labels(msgspec.Struct):
@@ -214,23 +212,8 @@ class Vertex:
         return carrying(found, lambda batch: batch.batch_key == batch_key, batch_key)
 
     def _all(self, chosen: str) -> Iterator[Entry[_Job]]:
-        token: str | None = None
-        seen: set[str] = set()
-        for _ in range(_MOST_PAGES):
-            params: dict[str, str | int] = {
-                "pageSize": 100,
-                "filter": chosen,
-                **({"pageToken": token} if token else {}),
-            }
-            page = page_of(self._http.get(self._jobs, dict[str, object], params=params), _Page)
+        for page in google_pages(self._http, self._jobs, _Jobs, {"pageSize": 100, "filter": chosen}):
             yield from entries(raw(page.batch_prediction_jobs), _Job)
-            token = page.next_page_token
-            if not token:
-                return
-            if token in seen:
-                break
-            seen.add(token)
-        raise cut_short(self._jobs)
 
     def status(self, remote_id: str) -> RemoteBatch:
         """Return the job as it is now."""
@@ -264,7 +247,7 @@ class Vertex:
 
     def check(self) -> str:
         """List one job, which is free."""
-        page_of(self._http.get(self._jobs, dict[str, object], params={"pageSize": 1}), _Page)
+        next(google_pages(self._http, self._jobs, _Jobs, {"pageSize": 1}))
         return "jobs can be listed"
 
     def close(self) -> None:

@@ -27,9 +27,9 @@ from pipeline.providers._compatible import (
 )
 from pipeline.providers._failures import failure, keeping_answers
 from pipeline.providers._faults import errored
-from pipeline.providers._http import Http, checked_id, cut_short, decoded, fingerprint, quoted
+from pipeline.providers._http import Http, checked_id, decoded, fingerprint, quoted
 from pipeline.providers._lenient import LineDecoder
-from pipeline.providers._listings import carrying, entries, remotes
+from pipeline.providers._listings import carrying, entries, pages, remotes
 from pipeline.settings import Secret, Settings
 
 MODES: tuple[Mode, ...] = ("batch",)
@@ -204,18 +204,12 @@ class XAI:
 
     def _pages(self, path: str, kind: type[P]) -> Iterator[P]:
         """Yield every page to the last, or raise UnavailableError."""
-        seen: set[str] = set()
-        query: dict[str, str | int] = {"limit": _PAGE}
-        for _ in range(_MOST_PAGES):
-            page = self._http.get(path, kind, params=query)
-            yield page
-            if not page.pagination_token:
-                return
-            if page.pagination_token in seen:
-                break
-            seen.add(page.pagination_token)
-            query["pagination_token"] = page.pagination_token
-        raise cut_short(path)
+
+        def page_at(token: str | None) -> P:
+            query: dict[str, str | int] = {"limit": _PAGE} | ({"pagination_token": token} if token else {})
+            return self._http.get(path, kind, params=query)
+
+        return pages(path, page_at, lambda page: page.pagination_token, most=_MOST_PAGES)
 
     def cancel(self, remote_id: str) -> None:
         """Ask xAI to stop; a batch that has ended meanwhile is no error."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from botocore.stub import Stubber
 
 from pipeline import providers
 from pipeline.clock import FixedClock, SystemClock
@@ -83,17 +84,44 @@ except ConfigError as error:
     assert "pip install boto3" in done.stdout
 
 
+def _bedrock(**more: str) -> Any:
+    given = {"PAIRLOG_BEDROCK_BUCKET": "s3://meadow/trial", "PAIRLOG_BEDROCK_ROLE": "arn", "AWS_REGION": "us-east-1"}
+    keys = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": KEY}
+    return providers.module("bedrock").build(Settings(given | keys | more), SystemClock(), transport=None)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "answers"),
+    [(["t", None], ["a", "b"]), ([""], None), (["t", "t"], None)],
+    ids=["all", "no token", "the same again"],
+)
+def test_answers_of_bedrock_are_all_of_them_or_none(tokens: list[str | None], answers: list[str] | None) -> None:
+    """Half of the answers would pass for all of them, and the other half be paid for again."""
+    provider = _bedrock()
+    job = {
+        "jobArn": "arn:job", "jobName": "pl-1", "status": "Completed", "modelId": "m", "roleArn": "arn",
+        "submitTime": NOW, "inputDataConfig": {"s3InputDataConfig": {"s3Uri": "s3://meadow/in"}},
+        "outputDataConfig": {"s3OutputDataConfig": {"s3Uri": "s3://meadow/out/"}},
+    }  # fmt: skip
+    with Stubber(provider._bedrock) as bedrock, Stubber(provider._s3) as s3:
+        bedrock.add_response("get_model_invocation_job", job)
+        for number, token in enumerate(tokens):
+            more = {"NextContinuationToken": token} if token else {}
+            contents = [{"Key": f"out/{'abc'[number]}.jsonl.out"}]
+            s3.add_response("list_objects_v2", {"IsTruncated": token is not None, "Contents": contents, **more})
+        if answers is None:
+            with pytest.raises(UnavailableError, match="announces more than it shows"):
+                provider.status("arn:job")
+        else:
+            parts = provider.status("arn:job").parts
+            assert list(parts.values()) == [f"s3://meadow/out/{name}.jsonl.out" for name in answers]
+        s3.assert_no_pending_responses()
+
+
 @pytest.mark.parametrize("bucket", ["meadow", "gs://meadow", "s3://", "s3://UPPER/x"])
 def test_a_bucket_of_bedrock_that_is_none_is_named(bucket: str) -> None:
-    given = {
-        "PAIRLOG_BEDROCK_BUCKET": bucket,
-        "PAIRLOG_BEDROCK_ROLE": "arn",
-        "AWS_REGION": "us-east-1",
-        "AWS_ACCESS_KEY_ID": KEY,
-        "AWS_SECRET_ACCESS_KEY": KEY,
-    }
     with pytest.raises(ConfigError, match="PAIRLOG_BEDROCK_BUCKET"):
-        providers.module("bedrock").build(Settings(given), SystemClock(), transport=None)
+        _bedrock(PAIRLOG_BEDROCK_BUCKET=bucket)
 
 
 @pytest.mark.parametrize(

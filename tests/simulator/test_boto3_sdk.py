@@ -98,6 +98,19 @@ def test_jobs_are_listed_by_name_and_stopped(clients: dict[str, Any]) -> None:
     assert [(job["jobArn"], job["status"]) for job in listed["invocationJobSummaries"]] == [(arn, "Stopped")]
 
 
+def test_objects_are_listed_page_by_page(clients: dict[str, Any]) -> None:
+    names = [f"paged/{number}" for number in range(5)]
+    for name in names:
+        clients["s3"].put_object(Bucket="meadow", Key=name, Body=b"x")
+    paging = {"PageSize": 2}
+    pages = list(
+        clients["s3"]
+        .get_paginator("list_objects_v2")
+        .paginate(Bucket="meadow", Prefix="paged/", PaginationConfig=paging)
+    )
+    assert [[found["Key"] for found in page["Contents"]] for page in pages] == [names[:2], names[2:4], names[4:]]
+
+
 def test_a_failed_job_says_why(clients: dict[str, Any]) -> None:
     arn = created(clients, {"recordId": "a"}, token="failed-1")
     job = clients["bedrock"].get_model_invocation_job(jobIdentifier=arn)

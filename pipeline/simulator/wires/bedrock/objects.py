@@ -16,6 +16,7 @@ from pipeline.simulator.wires._speaking import Speaker
 from pipeline.simulator.wires.bedrock.speaking import refused, xml
 
 _CHUNKED = "aws-chunked"
+_MOST_KEYS = 1_000
 
 
 class Objects:
@@ -89,11 +90,19 @@ class Objects:
         return Response(status_code=204)
 
     async def _list(self, request: Request) -> Response:
-        bucket, prefix = request.path_params["bucket"], request.query_params.get("prefix", "")
-        begin = f"{bucket}/{prefix}"
-        files = [file for file in self._engine.files.all(wire=self._speaker.wire) if file.filename.startswith(begin)]
-        rows = "".join(_row(file, bucket) for file in files if file.purpose == "object")
-        inner = f"<Name>{bucket}</Name><Prefix>{escape(prefix)}</Prefix><IsTruncated>false</IsTruncated>{rows}"
+        bucket, query = request.path_params["bucket"], request.query_params
+        begin, after = f"{bucket}/{query.get('prefix', '')}", query.get("continuation-token", "")
+        files = {file.filename: file for file in self._engine.files.all(wire=self._speaker.wire)}
+        names = sorted(name for name in files if name.startswith(begin) and files[name].purpose == "object")
+        rest = [name for name in names if name > after]
+        shown = rest[: min(int(query.get("max-keys", _MOST_KEYS)), _MOST_KEYS)]
+        more = shown != rest
+        inner = (
+            f"<Name>{bucket}</Name><Prefix>{escape(query.get('prefix', ''))}</Prefix>"
+            f"<IsTruncated>{str(more).lower()}</IsTruncated>"
+            + (f"<NextContinuationToken>{escape(shown[-1])}</NextContinuationToken>" if more and shown else "")
+            + "".join(_row(files[name], bucket) for name in shown)
+        )
         return xml(f'<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">{inner}</ListBucketResult>')
 
 
