@@ -46,7 +46,9 @@ def planned_in(folder: Path) -> Plan:
 
 def made_in(folder: Path) -> Renderer:
     planned = planned_in(folder)
-    return renderer(planned.experiment.runs[0], Material.of(planned.samples, planned.pairs))
+    made = renderer(planned.experiment.runs[0], Material.of(planned.samples, planned.pairs))
+    assert isinstance(made, Renderer)
+    return made
 
 
 def ours(folder: Path, size: int) -> Result:

@@ -9,6 +9,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import data
 import msgspec
@@ -23,9 +24,11 @@ from pipeline.storage.local import LocalStore
 from pipeline.storage.streams import decompressed
 from pipeline.storage.tables import writing
 from pipeline.tasks.pairwise import SCHEMA
+from pipeline.tasks.rendering import Renderer
 
 TAG = re.compile(r"<BETTER_SAMPLE>\s*(SAMPLE_[12])\s*</BETTER_SAMPLE>", re.IGNORECASE)
 OUTCOMES = {"SAMPLE_1": "first", "SAMPLE_2": "second"}
+Line = dict[str, Any]  # as a person would take it from json
 WITH_NAMES = ("pair_id", "first_id", "second_id", "first_contestant", "second_contestant", "request_id")
 CONSTANT = {
     "experiment": "essays", "run_id": "essays--default--openai--gpt-6-luna--default--forward", "template": "default",
@@ -54,11 +57,13 @@ def raw(run: Run) -> Iterator[bytes]:
 def requests(run: Run) -> pa.Table:
     """Return what was asked, under the ids that were sent."""
     at, material = data.positions(run), run.material
-    first, second = run.renderer.sides
+    renderer = run.renderer
+    assert isinstance(renderer, Renderer)
+    first, second = renderer.sides
     ids, contestants = pa.array(material.ids), pa.array(material.contestants)
-    columns = (run.renderer.names(at), ids.take(first), ids.take(second))
-    columns += (contestants.take(first), contestants.take(second), run.renderer.request_ids(at))
-    return pa.table(list(columns), names=list(WITH_NAMES))
+    columns = [renderer.names(at), ids.take(first), ids.take(second)]
+    columns += [contestants.take(first), contestants.take(second), renderer.request_ids(at)]
+    return pa.table(columns, names=list(WITH_NAMES))
 
 
 def ours(folder: Path, size: int) -> Result:
@@ -75,7 +80,7 @@ def ours(folder: Path, size: int) -> Result:
         shutil.rmtree(fresh)
 
 
-def row(line: dict, asked: dict[str, tuple[str, ...]]) -> dict[str, object]:
+def row(line: Line, asked: dict[str, tuple[str, ...]]) -> dict[str, object]:
     """Return one row of the table from one line, as a person would write it down."""
     body = line["response"]["body"]
     choice, usage = body["choices"][0], body["usage"]
@@ -117,7 +122,7 @@ def asked_in(folder: Path) -> dict[str, tuple[str, ...]]:
     return {name: tuple(rest) for *rest, name in zip(*columns, strict=True)}
 
 
-def by_script(folder: Path, parsed: Callable[[str], dict]) -> Result:
+def by_script(folder: Path, parsed: Callable[[str], Line]) -> Result:
     """Read, parse and write everything the way of a notebook: rows in a list, a frame, a file."""
     import pandas as pd
 
@@ -143,10 +148,13 @@ def openai_types(folder: Path, size: int) -> Result:
 
     from openai.types.chat import ChatCompletion
 
-    def parsed(line: str) -> dict:
+    def parsed(line: str) -> Line:
         found = json.loads(line)
         body = ChatCompletion.model_validate(found["response"]["body"])
         usage = body.usage
+        assert usage
+        assert usage.prompt_tokens_details
+        assert usage.completion_tokens_details
         return {
             "custom_id": found["custom_id"],
             "response": {
@@ -250,7 +258,7 @@ def published(folder: Path) -> pa.Table:
         tables = [
             pq.read_table(fresh / batch.rows.key, partitioning=None)
             for batch in run.state.batches.values()
-            if batch.rows
+            if batch.rows and batch.rows.key
         ]
         pq.write_table(pa.concat_tables(tables), path)
         shutil.rmtree(fresh)

@@ -45,7 +45,7 @@ def ours(folder: Path, size: int, contestants: int = MANY) -> Result:
     return timed(lambda: fitted(rows, contestants))
 
 
-def _by_evalica(rows: Rows, contestants: int, **more: float) -> Callable[[], np.ndarray]:
+def _by_evalica(rows: Rows, contestants: int, tolerance: float = 1e-6, limit: int = 100) -> Callable[[], np.ndarray]:
     import evalica
     import pandas as pd
 
@@ -53,9 +53,9 @@ def _by_evalica(rows: Rows, contestants: int, **more: float) -> Callable[[], np.
     xs, ys, index = rows.first.tolist(), rows.second.tolist(), pd.Index(range(contestants))
 
     def work() -> np.ndarray:
-        found = evalica.bradley_terry(xs, ys, winners, index=index, **more)
+        found = evalica.bradley_terry(xs, ys, winners, index=index, tolerance=tolerance, limit=limit)
         scores = np.log(found.scores.loc[range(contestants)].to_numpy())
-        return scores - scores.mean()
+        return np.asarray(scores - scores.mean())
 
     return work
 

@@ -10,7 +10,7 @@ import data
 import parsing
 from measuring import Bar, Case, Result, at_least, at_most, ratios, side_by_side, timed, values
 
-from pipeline.operations.resuming import resume, submit
+from pipeline.operations.resuming import Standing, resume, submit
 from pipeline.simulator import environment
 from pipeline.storage.local import LocalStore
 
@@ -32,7 +32,7 @@ def ours(folder: Path, size: int) -> Result:
                 submit(run)
                 standing.append(resume(hand, [run], interval=0.5))
 
-            standing: list = []
+            standing: list[Standing] = []
             with hand:
                 spent = timed(work)
             return {**spent, "ok": float(standing[0].counts.ok + standing[0].counts.unparsed == size)}
