@@ -86,9 +86,7 @@ def all_segments(worker: Worker, name: ExperimentName) -> list[SegmentState]:
     return found
 
 
-def one_by_one(
-    chosen: Iterable[Chosen], work: Callable[[Chosen], list[SegmentState]]
-) -> list[tuple[Chosen, SegmentState]]:
+def one_by_one(chosen: Iterable[Chosen], work: Callable[[Chosen], None]) -> list[tuple[Chosen, SegmentState]]:
     """Work on the runs one after the other and return their segments as they are then.
 
     A run that something is wrong with keeps its `failure`, and the others go on; so does one whose settings are wrong.
@@ -99,6 +97,7 @@ def one_by_one(
             with apart(some.run):
                 if some.indices:
                     work(some)
+                    some.run.refresh()
         except ConfigError as error:
             some.run.failure = str(error)
         found += [(some, each) for each in some.last_seen()]
@@ -128,8 +127,8 @@ def schemas_of(run: Run, each: SegmentState) -> list[pa.Schema]:
     return found
 
 
-def send(chosen: Chosen) -> list[SegmentState]:
-    """Ask for the segments and send what is due of them; return them as they are then.
+def send(chosen: Chosen) -> None:
+    """Ask for the segments and send what is due of them.
 
     Live segments are called, request by request, until every one has its answer.
     """
@@ -144,14 +143,14 @@ def send(chosen: Chosen) -> list[SegmentState]:
             settle_due(run)
             submit_due(run, mended=True, only=chosen.indices)
 
-    return _worked(chosen, work, is_done=lambda each: is_handed_over(each, live=run.is_live))
+    _under_lease(chosen, work, is_done=lambda each: is_handed_over(each, live=run.is_live))
 
 
-def fetch(chosen: Chosen) -> list[SegmentState]:
-    """Ask after the segments and store what came back, byte for byte; return them as they are then."""
+def fetch(chosen: Chosen) -> None:
+    """Ask after the segments and store what came back, byte for byte."""
     run = chosen.run
     if all(each.is_finished or not each.is_asked for each in chosen.segments()):
-        return chosen.segments()
+        return
     check_keys(run.worker, [run.config])
 
     def work() -> None:
@@ -159,11 +158,11 @@ def fetch(chosen: Chosen) -> list[SegmentState]:
             poll_due(run, only={batch.batch_id for each in chosen.segments() for batch in each.batches})
             collect_due(run, only=chosen.indices)
 
-    return _worked(chosen, work, is_done=lambda each: not any(batch.phase == "ended" for batch in each.batches))
+    _under_lease(chosen, work, is_done=lambda each: not any(batch.phase == "ended" for batch in each.batches))
 
 
-def publish(chosen: Chosen) -> list[SegmentState]:
-    """Publish what is stored, send again what got no answer, tidy up; return the segments as they are then.
+def publish(chosen: Chosen) -> None:
+    """Publish what is stored, send again what got no answer, tidy up.
 
     Conversations whose turn has ended here go on in segments of their own.
     """
@@ -176,12 +175,11 @@ def publish(chosen: Chosen) -> list[SegmentState]:
         if not run.is_live:
             clean_due(run)
 
-    if all(each.is_finished for each in chosen.segments()):
-        return chosen.segments()
-    return _worked(chosen, work, is_done=lambda each: not each.unread)
+    if not all(each.is_finished for each in chosen.segments()):
+        _under_lease(chosen, work, is_done=lambda each: not each.unread)
 
 
-def _worked(chosen: Chosen, work: Callable[[], None], *, is_done: Callable[[SegmentState], bool]) -> list[SegmentState]:
+def _under_lease(chosen: Chosen, work: Callable[[], None], *, is_done: Callable[[SegmentState], bool]) -> None:
     """Do the work under the run's lease; wait for another worker that holds it, who may do the same work."""
     run, clock = chosen.run, chosen.run.worker.clock
     until = clock.monotonic() + _PATIENCE * run.worker.pace.lease
@@ -189,8 +187,7 @@ def _worked(chosen: Chosen, work: Callable[[], None], *, is_done: Callable[[Segm
         with suppress(LeaseLostError), run.lease() as mine:
             if mine:
                 work()
-                return chosen.segments()
-        now = chosen.segments()
-        if all(map(is_done, now)) or clock.monotonic() >= until:
-            return now
+                return
+        if all(map(is_done, chosen.segments())) or clock.monotonic() >= until:
+            return
         clock.sleep(_BREATH)
