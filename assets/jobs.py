@@ -10,7 +10,7 @@ from assets.judging import PROVIDER_POOL, Budget, comparisons, provider_outputs,
 from assets.partitions import experiments, segments
 from assets.resources import Workers
 from assets.results import rankings
-from assets.summaries import Found, about_sent, is_sent, reasons
+from assets.summaries import NOT_SENT, Found, about_sent, is_sent, reasons
 from pipeline.ids import ExperimentName
 from pipeline.operations import by_segment
 from pipeline.operations.by_segment import all_segments
@@ -62,8 +62,8 @@ def submit_experiment(context: dg.OpExecutionContext, config: Confirmed, workers
 
 def _left(waiting: Found, unopened: Sequence[Run]) -> str:
     """Return what is not at its provider, and all reasons."""
-    late = "segment is not at its provider yet", "segments are not at their providers yet"
-    left = [counted(len(waiting), *late)] if waiting else []
+    one, many = NOT_SENT
+    left = [counted(len(waiting), f"segment is {one}", f"segments are {many}")] if waiting else []
     left += [counted(len(unopened), "run") + " could not be opened"] if unopened else []
     told = [*named_troubles(unopened), reasons((some for some, _ in waiting), waiting)]
     return f"{' and '.join(left)}: {'; '.join(filter(None, told))}"

@@ -14,7 +14,17 @@ from assets.inputs import pairs
 from assets.metadata import GROUP, OWNERS
 from assets.partitions import segments
 from assets.resources import Workers
-from assets.summaries import about_outputs, about_rows, about_sent, is_sent, report, why
+from assets.summaries import (
+    NOT_BACK,
+    NOT_FINISHED,
+    NOT_SENT,
+    about_outputs,
+    about_rows,
+    about_sent,
+    is_sent,
+    report,
+    why,
+)
 from pipeline.ids import SegmentId
 from pipeline.operations import by_segment
 from pipeline.operations.budgets import check_budget, wanted_by
@@ -60,7 +70,7 @@ def submitted_batches(
         chosen = _chosen(context, worker)
         config.check(chosen)
         found = by_segment.one_by_one(chosen, by_segment.send)
-        report(context, chosen, found, about=about_sent, done=is_sent, missing="not at their provider yet")
+        report(context, chosen, found, about=about_sent, done=is_sent, missing=NOT_SENT)
     return dg.MaterializeResult()
 
 
@@ -85,7 +95,7 @@ def provider_outputs(context: dg.AssetExecutionContext, workers: Workers) -> dg.
             found,
             about=about_outputs,
             done=lambda _, each: each.is_fetched,
-            missing="not back from their provider yet",
+            missing=NOT_BACK,
         )
     return dg.MaterializeResult()
 
@@ -121,7 +131,7 @@ def comparisons(context: dg.AssetExecutionContext, workers: Workers) -> Iterator
                 found,
                 about=about_rows,
                 done=lambda _, each: each.is_finished,
-                missing="not finished",
+                missing=NOT_FINISHED,
             )
             yield dg.MaterializeResult()
 
