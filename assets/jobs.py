@@ -48,7 +48,7 @@ def submit_experiment(context: dg.OpExecutionContext, config: Confirmed, workers
         config.check(chosen)
         context.instance.add_dynamic_partitions(str(experiments.name), [name])
         context.instance.add_dynamic_partitions(str(segments.name), [each.segment_id for each in cut])
-        found = by_segment.one_by_one(chosen, by_segment.send)
+        found = by_segment.send(chosen)
         sent = [(some, each) for some, each in found if is_sent(some.run, each)]
         for some, each in sent:
             about = about_sent(some.run, each)

@@ -69,7 +69,7 @@ def submitted_batches(
     with workers.proven(context.log) as worker:
         chosen = _chosen(context, worker)
         config.check(chosen)
-        found = by_segment.one_by_one(chosen, by_segment.send)
+        found = by_segment.send(chosen)
         report(context, chosen, found, about=about_sent, done=is_sent, missing=NOT_SENT)
     return dg.MaterializeResult()
 
@@ -88,7 +88,7 @@ def provider_outputs(context: dg.AssetExecutionContext, workers: Workers) -> dg.
     """What came back, byte for byte, stored before anything reads it; also of batches that expired or failed."""
     with workers.proven(context.log) as worker:
         chosen = _chosen(context, worker)
-        found = by_segment.one_by_one(chosen, by_segment.fetch)
+        found = by_segment.fetch(chosen)
         report(
             context,
             chosen,
@@ -119,7 +119,7 @@ def comparisons(context: dg.AssetExecutionContext, workers: Workers) -> Iterator
     """
     with workers.proven(context.log) as worker:
         chosen = _chosen(context, worker)
-        found = by_segment.one_by_one(chosen, by_segment.publish)
+        found = by_segment.publish(chosen)
         waiting = [each for _, each in found if not each.is_finished]
         if waiting and all(map(is_going_on, waiting)) and not any(some.run.failure for some in chosen):
             for each in waiting:

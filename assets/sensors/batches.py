@@ -15,6 +15,7 @@ from assets.partitions import blocks, covered, segments
 from assets.resources import Workers
 from assets.summaries import about_sent, is_sent
 from pipeline.ids import digest_of
+from pipeline.operations.by_segment import asking_for_patience
 from pipeline.operations.run import Run
 from pipeline.operations.watching import Round, Watch, oldest
 from pipeline.segments import SegmentState, is_to_collect, may_go_on, segments_of
@@ -92,12 +93,14 @@ def _view(instance: dg.DagsterInstance, found: _Found, now: datetime) -> _View:
 def _requests(watch: Watch, found: _Found, view: _View) -> Iterator[dg.RunRequest]:
     """Yield what is to be collected, then what is to be sent on; neighbouring segments of a provider together."""
     now = watch.worker.clock.now()
+    spared = asking_for_patience(run for run, _ in found)
 
     def is_due(_: Run, each: SegmentState) -> bool:
         return is_to_collect(each, is_shown=each.segment_id in view.parsed)
 
     def waits(run: Run, each: SegmentState) -> bool:
-        return may_go_on(each, now, live=run.is_live) and watch.worker.leases.is_free(run.run_id)
+        is_spared = not run.is_live and run.config.judge.provider in spared
+        return not is_spared and may_go_on(each, now, live=run.is_live) and watch.worker.leases.is_free(run.run_id)
 
     yield from _in_blocks(watch, found, view, name=collect.name, config={}, wanted=is_due)
     if not view.is_submitting:

@@ -12,6 +12,8 @@ import pytest
 
 from assets.definitions import build_defs
 from assets.resources import Workers
+from pipeline.ids import ExperimentName
+from pipeline.operations.by_segment import all_segments
 from pipeline.simulator import parse_faults
 from tests.assets.dagster_home import Home
 from tests.assets.test_sensors import with_pairs
@@ -213,6 +215,16 @@ def test_the_submit_job_fixes_nothing_that_is_over_its_budget_or_has_no_key(
     monkeypatch.delenv("OPENAI_API_KEY")
     assert failure(submit(here, 15)).startswith("OPENAI_API_KEY is not set")
     assert here.worker.experiment_names() == []
+
+
+def test_a_provider_that_asks_for_patience_gets_no_batch_of_a_further_run(home: Callable[..., Home]) -> None:
+    here = with_pairs(home(judges=BOTH, faults=parse_faults("create.429:600=1")))
+    told = failure(here.materialize("submitted_batches", keys=here.segments(), raises=False))
+    assert here.green("submitted_batches") == set()
+    assert list(here.simulator.ledger.billed()) == [], "the second run would have been taken"
+    assert "openai asked for patience" in told
+    assert [each.is_asked for each in all_segments(here.worker, ExperimentName("essays"))] == [True, True]
+    assert here.tick("batch_status").run_requests in ([], None), "nor does a sensor ask before it is time"
 
 
 def test_a_live_judge_is_called_when_its_cell_is_materialized(home: Callable[..., Home]) -> None:
