@@ -227,6 +227,17 @@ def test_a_provider_that_asks_for_patience_gets_no_batch_of_a_further_run(home: 
     assert here.tick("batch_status").run_requests in ([], None), "nor does a sensor ask before it is time"
 
 
+def test_submitting_again_tells_dagster_nothing_new_and_says_so(
+    home: Callable[..., Home], capfd: pytest.CaptureFixture[str]
+) -> None:
+    here = home(more="batch: {segments: 3}")
+    assert len(submit(here, 15).get_asset_materialization_events()) == 3
+    again = submit(here, 0)
+    assert again.success
+    assert again.get_asset_materialization_events() == []
+    assert "nothing was new: 3 segments of essays had been sent before" in capfd.readouterr().err
+
+
 def test_a_live_judge_is_called_when_its_cell_is_materialized(home: Callable[..., Home]) -> None:
     judges = "[{provider: openai, model: gpt-6-luna, mode: live, requests_per_second: 500}]"
     here = with_pairs(home(judges=judges))
