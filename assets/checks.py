@@ -22,6 +22,7 @@ from pipeline.ranking.findings import JudgeFindings
 from pipeline.wording import and_more
 
 _WARN = dg.AssetCheckSeverity.WARN
+_NOT_IN_BOTH_ORDERS = "Nothing to judge: no pair was judged in both orders. Give the experiment both directions."
 
 _CLAIMS = {
     "conservation": "Every planned request has one row, and the rows agree with the log status by status.",
@@ -119,8 +120,9 @@ def _duplicates(found: list[Seen]) -> dg.AssetCheckResult:
 
 
 def _rate(name: str, found: Rate) -> dg.AssetCheckResult:
-    shown = {"rate": round(found.rate, 4), "threshold": found.threshold, "of": found.of}
-    told = None if found.of else "There is nothing to take a share of: no request got that far."
+    rate = {} if found.rate is None else {"rate": round(found.rate, 4)}
+    shown = {**rate, "threshold": found.threshold, "of": found.of}
+    told = None if rate else "Nothing to judge yet: no answer came back."
     return dg.AssetCheckResult(check_name=name, passed=found.passed, severity=_WARN, description=told, metadata=shown)
 
 
@@ -138,16 +140,15 @@ def position_bias(context: dg.AssetCheckExecutionContext, workers: Workers) -> d
         found = [answers.answers_of(worker, name, RankingOptions()).found for name in names]
     most = min((each.position_bias for each in checks), default=1.0)
     judges = [judge for each in found for judge in each.judges]
-    worst = max((judge.swayed for judge in judges if judge.swayed is not None), default=0.0)
-    rows = _by_place(judges)
+    worst = max((judge.swayed for judge in judges if judge.swayed is not None), default=None)
     return dg.AssetCheckResult(
-        passed=worst <= most,
+        passed=worst is None or worst <= most,
         severity=_WARN,
-        description=None if rows else "No pair was judged in both orders: give the experiment both directions.",
+        description=_NOT_IN_BOTH_ORDERS if worst is None else None,
         metadata={
-            "worst": round(worst, 4),
+            **({} if worst is None else {"worst": round(worst, 4)}),
             "threshold": most,
-            **_listed("judges", ["judge", "to the first", "to the second", "share", "p"], rows),
+            **_listed("judges", ["judge", "to the first", "to the second", "share", "p"], _by_place(judges)),
         },
     )
 

@@ -151,7 +151,7 @@ def _about_judges(found: Diagnostics) -> metadata.Metadata:
             each.judge,
             each.template,
             each.rows,
-            f"{each.statuses.get('ok', 0) / max(each.rows, 1):.1%}",
+            f"{each.statuses.get('ok', 0) / each.rows:.1%}" if each.rows else "–",
             "–" if each.consistency is None else f"{each.consistency.share:.0%}",
             "–" if each.position is None or each.position.bias is None else metadata.signed(each.position.bias),
             "–" if each.position is None else f"{each.position.p_value:.2g}",

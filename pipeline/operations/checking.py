@@ -41,10 +41,13 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
-    """A share `of` so many requests, held against the strictest threshold of the experiments that they are of."""
+    """A share `of` so many requests, held against the strictest threshold of the experiments that they are of.
+
+    A share of none is none, and nothing is held against it.
+    """
 
     of: int
-    rate: float
+    rate: float | None
     threshold: float
     passed: bool
 
@@ -82,14 +85,14 @@ def parse_rate(found: Sequence[Seen]) -> Rate:
     """Return how many of the answers could be read."""
     counts = total(found)
     answers = counts.ok + counts.unparsed
-    rate = counts.ok / max(answers, 1)
+    rate = counts.ok / answers if answers else None
     least = max((each.checks.parse_rate for each in found), default=0.0)
-    return Rate(of=answers, rate=rate, threshold=least, passed=rate >= least)
+    return Rate(of=answers, rate=rate, threshold=least, passed=rate is None or rate >= least)
 
 
 def refusal_rate(found: Sequence[Seen]) -> Rate:
     """Return how many of the requests that have ended were refused."""
     counts = total(found)
-    rate = counts.refused / max(counts.ended, 1)
+    rate = counts.refused / counts.ended if counts.ended else None
     most = min((each.checks.refusal_rate for each in found), default=1.0)
-    return Rate(of=counts.ended, rate=rate, threshold=most, passed=rate <= most)
+    return Rate(of=counts.ended, rate=rate, threshold=most, passed=rate is None or rate <= most)

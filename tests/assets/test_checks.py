@@ -122,7 +122,17 @@ def test_checks_can_be_executed_alone_and_say_which_segments_they_are_about(
     assert {each.metadata["segments"].value for each in found.values()} == {f"{here.segments()[0]} and 1 more"}
 
 
-def test_a_share_of_no_answers_says_that_there_are_none(home: Callable[..., Home]) -> None:
+def test_a_share_of_no_answers_is_nothing_to_judge_yet(home: Callable[..., Home]) -> None:
     found = finished(home(faults=parse_faults("answer.refusal=1.0")))
-    assert found["parse_rate"].metadata["of"].value == 0
-    assert str(found["parse_rate"].description).startswith("There is nothing to take a share of")
+    assert failed(found) == {"refusal_rate"}
+    assert "rate" not in found["parse_rate"].metadata
+    assert str(found["parse_rate"].description) == "Nothing to judge yet: no answer came back."
+
+
+def test_a_bias_without_both_orders_is_nothing_to_judge(home: Callable[..., Home]) -> None:
+    here = home()
+    finished(here)
+    bias = evaluated(here, "diagnostics", keys=("essays",))["position_bias"]
+    assert bias.passed
+    assert "worst" not in bias.metadata
+    assert str(bias.description).startswith("Nothing to judge: no pair was judged in both orders")
