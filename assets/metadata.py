@@ -68,9 +68,10 @@ def signed(value: float) -> str:
 
 
 def preview(table: pa.Table, *, longest: int = 120) -> dg.MetadataValue:
-    """Return the rows as they are, long texts cut."""
-    shown = ([_cut(value, longest) for value in row.values()] for row in table.to_pylist())
-    return dg.MetadataValue.md(markdown_table(table.column_names, shown))
+    """Return the rows as they are, long texts cut, without columns that say nothing."""
+    told = table.select([name for name in table.column_names if table.column(name).null_count < max(len(table), 1)])
+    shown = ([_cut(value, longest) for value in row.values()] for row in told.to_pylist())
+    return dg.MetadataValue.md(markdown_table(told.column_names, shown))
 
 
 def _cut(value: object, longest: int) -> object:

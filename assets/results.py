@@ -16,6 +16,7 @@ from pipeline.operations import answers, summaries
 from pipeline.operations.worker import Worker
 from pipeline.ranking import Diagnostics, Part, Ranking, RankingOptions, Unrankable
 from pipeline.ranking.connectivity import listed
+from pipeline.ranking.report.markup import percent
 from pipeline.ranking.report.picture import ranking_svg
 from pipeline.wording import counted
 
@@ -151,8 +152,8 @@ def _about_judges(found: Diagnostics) -> metadata.Metadata:
             each.judge,
             each.template,
             each.rows,
-            f"{each.statuses.get('ok', 0) / each.rows:.1%}" if each.rows else "–",
-            "–" if each.consistency is None else f"{each.consistency.share:.0%}",
+            percent(each.statuses.get("ok", 0) / each.rows if each.rows else None, 1),
+            percent(None if each.consistency is None else each.consistency.share),
             "–" if each.position is None or each.position.bias is None else metadata.signed(each.position.bias),
             "–" if each.position is None else f"{each.position.p_value:.2g}",
         ]

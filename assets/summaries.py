@@ -117,7 +117,7 @@ def about_sent(run: Run, each: SegmentState) -> Metadata:
 def about_outputs(run: Run, each: SegmentState) -> Metadata:
     """Return what came back."""
     parts = [part for batch in each.batches for part in batch.parts]
-    rows = [[part.name, f"{run.worker.store.url}/{part.key}", part.bytes, part.digest] for part in parts]
+    rows = [[part.name, f"{run.worker.store.url}/{part.key}", part.bytes, f"{part.digest[:12]}…"] for part in parts]
     return {
         **_judge(run),
         **metadata.of_counts(each.counts),

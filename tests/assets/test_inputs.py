@@ -79,3 +79,6 @@ def test_pairs_tell_how_much_nobody_asked_for_yet(home: Callable[..., Home]) -> 
     here.materialize("submitted_batches", keys=here.segments()[:1])
     told = shown(here.materialize("pairs", keys=["essays"]), "pairs")["essays"]
     assert (told["requests"], told["requests nobody asked for yet"]) == (15, 10)
+    head, _, line = str(told["grid"]).splitlines()
+    assert head == "| run | requests | segments | not asked for | ≈ input tokens |"
+    assert line.startswith("| essays--default--openai--gpt-6-luna--default--forward | 15 | 3 | 10 |")
