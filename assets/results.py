@@ -59,7 +59,8 @@ def rankings(context: dg.AssetExecutionContext, workers: Workers) -> dg.Material
 def _provisional(worker: Worker, name: ExperimentName) -> metadata.Metadata:
     """Return how many requests have ended, if not all have: more will change the answer."""
     counts = sum(answers.conservation(worker, name).values(), Counts())
-    said = f"{counts.ended:,} of {counted(counts.planned, 'request')} have ended; the rest is open"
+    verb = "has" if counts.ended == 1 else "have"
+    said = f"{counts.ended:,} of {counted(counts.planned, 'request')} {verb} ended; the rest is open"
     return {"provisional": dg.MetadataValue.text(said)} if counts.open else {}
 
 
@@ -104,7 +105,8 @@ def _about_ranking(ranking: Ranking) -> metadata.Metadata:
 
 def _more(lines: int) -> str:
     """Return what stands below a table that shows the first lines of so many."""
-    return f"\n\n{lines - _MOST_SHOWN:,} more are in the report" if lines > _MOST_SHOWN else ""
+    left = lines - _MOST_SHOWN
+    return f"\n\n{counted(left, 'more is', 'more are')} in the report" if left > 0 else ""
 
 
 def _about_parts(parts: Iterable[Part]) -> metadata.Metadata:

@@ -150,6 +150,6 @@ def _said(watch: Watch, runs: Sequence[Run], seen: Round) -> str:
     if since is None:
         return "no batch is at its provider"
     minutes = int((watch.worker.clock.now() - since).total_seconds() // 60)
-    asked = f"{seen.polled} asked after, {seen.ended} ended"
+    asked = f"{seen.polled:,} asked after, {seen.ended:,} ended"
     age = f"{minutes // 60} h {minutes % 60:02} min"
     return f"{counted(len(open_), 'batch')} at the provider, the oldest for {age}; {asked}"

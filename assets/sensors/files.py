@@ -34,7 +34,9 @@ def experiment_files(context: dg.SensorEvaluationContext, workers: Workers) -> d
         description=to_mend(catalogue),
         metadata=about_files(catalogue),
     )
-    said = f"{counted(len(names), 'experiment')}, {len(new)} of them new; {counted(len(catalogue.bad), 'file')} to fix"
+    said = (
+        f"{counted(len(names), 'experiment')}, {len(new):,} of them new; {counted(len(catalogue.bad), 'file')} to fix"
+    )
     return dg.SensorResult(
         skip_reason=f"{said}: {'; '.join(catalogue.bad.values())}" if catalogue.bad else said,
         dynamic_partitions_requests=[experiments.build_add_request(new)] if new else [],
