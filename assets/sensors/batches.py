@@ -47,7 +47,12 @@ class _View(msgspec.Struct, frozen=True, kw_only=True):
     is_submitting: bool
 
 
-@dg.sensor(jobs=[collect, send], minimum_interval_seconds=30, default_status=dg.DefaultSensorStatus.RUNNING)
+@dg.sensor(
+    jobs=[collect, send],
+    minimum_interval_seconds=30,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Polls open batches and asks for what became due; sends nothing that nobody asked for.",
+)
 def batch_status(context: dg.SensorEvaluationContext, workers: Workers) -> dg.SensorResult:
     """Poll open batches, append what changed, and ask for the materializations that are now due."""
     with workers.watch() as watch:

@@ -15,7 +15,11 @@ from pipeline.wording import counted
 _MOST_EVENTS = 100
 
 
-@dg.sensor(minimum_interval_seconds=30, default_status=dg.DefaultSensorStatus.RUNNING)
+@dg.sensor(
+    minimum_interval_seconds=30,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Adds partitions for experiment files and for what was submitted from elsewhere; reports files to fix.",
+)
 def experiment_files(context: dg.SensorEvaluationContext, workers: Workers) -> dg.SensorResult:
     """Add partitions for experiment files and for what was submitted from elsewhere; report files to fix."""
     with workers.watch() as watch:

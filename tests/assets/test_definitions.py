@@ -65,6 +65,7 @@ def test_every_sensor_is_on_and_no_schedule_is_there() -> None:
     repository = defs.get_repository_def()
     on = {sensor.name for sensor in repository.sensor_defs if sensor.default_status is dg.DefaultSensorStatus.RUNNING}
     assert on == {"experiment_files", "batch_status", "finished_experiments", "stuck_batches", "automation"}
+    assert all(sensor.description for sensor in repository.sensor_defs)
     assert repository.schedule_defs == []
 
 
