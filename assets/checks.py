@@ -22,6 +22,9 @@ from pipeline.ranking.findings import JudgeFindings
 from pipeline.wording import and_more
 
 _WARN = dg.AssetCheckSeverity.WARN
+_TO_MEND = "to mend"
+_LOOKED_BACK = 20  # results, some of which may be announced and never came
+_NOT_IN_BOTH_ORDERS = "Nothing to judge: no pair was judged in both orders. Give the experiment both directions."
 
 _CLAIMS = {
     "conservation": "Every planned request has one row, and the rows agree with the log status by status.",
@@ -30,6 +33,8 @@ _CLAIMS = {
     "parse_rate": "Enough of the answers could be read (`checks.parse_rate`).",
     "refusal_rate": "Few enough requests were refused (`checks.refusal_rate`).",
 }
+_OF_SHARES = ("parse_rate", "refusal_rate")
+_OF_ROWS = tuple(name for name in _CLAIMS if name not in _OF_SHARES)
 
 
 @dg.multi_asset_check(
@@ -45,24 +50,47 @@ _CLAIMS = {
     can_subset=True,
 )
 def rows_of_segments(context: dg.AssetCheckExecutionContext, workers: Workers) -> Iterator[dg.AssetCheckResult]:
-    """Read the rows of the segments once and hold every claim against them; of all finished ones, if none is named."""
+    """Read the rows of the segments once and hold every claim against them; of all finished ones, if none is named.
+
+    What the last result found wrong is looked at again, so that no other segment's good rows hide it. Shares are those
+    of whole experiments so far.
+    """
     with workers.worker(context.log) as worker:
-        chosen = by_segment.choose(worker, _segments(context, worker))
+        asked = _segments(context, worker)
+        wrong = {SegmentId(each) for each in _found_wrong(context, _OF_ROWS)}
+        again = checking.still_finished(worker, wrong.difference(asked))
+        chosen = by_segment.choose(worker, [*asked, *again])
         raise_failures(some.run for some in chosen)
         found = checking.look_at(chosen)
-    results = (
-        _conservation(found),
-        _schema(found),
-        _duplicates(found),
-        _rate("parse_rate", checking.parse_rate(found)),
-        _rate("refusal_rate", checking.refusal_rate(found)),
-    )
+        doubted = _found_wrong(context, _OF_SHARES).intersection(worker.experiment_names())
+        names = sorted({some.run.experiment.name for some in chosen}.union(map(ExperimentName, doubted)))
+        results = (
+            _conservation(found),
+            _schema(found),
+            _duplicates(found),
+            _rates("parse_rate", [checking.parse_rate(worker, name) for name in names]),
+            _rates("refusal_rate", [checking.refusal_rate(worker, name) for name in names]),
+        )
     wanted = {key.name for key in context.selected_asset_check_keys}
-    names = [each.segment.segment_id for each in found]
-    seen = {"segments": dg.MetadataValue.text(and_more(names) if names else "none is finished")}
-    for result in results:
-        if result.check_name in wanted:
-            yield result._replace(metadata={**result.metadata, **seen})
+    yield from (result for result in results if result.check_name in wanted)
+
+
+def _found_wrong(context: dg.AssetCheckExecutionContext, claims: Iterable[str]) -> set[str]:
+    """Return what the last results of these checks found wrong: segments, or experiments whose shares are."""
+    wrong: set[str] = set()
+    history = context.instance.event_log_storage.get_asset_check_execution_history
+    for name in claims:
+        records = history(dg.AssetCheckKey(comparisons.key, name), limit=_LOOKED_BACK)
+        last = next((record.evaluation for record in records if _is_told(record.evaluation)), None)
+        said = last.metadata.get(_TO_MEND) if last is not None else None
+        if isinstance(said, dg.TextMetadataValue) and said.value:
+            wrong.update(said.value.split(", "))
+    return wrong
+
+
+def _is_told(found: object) -> bool:
+    """Say whether a check has a result; one that is only announced, as ours now, has none."""
+    return isinstance(found, dg.AssetCheckEvaluation)
 
 
 def _segments(context: dg.AssetCheckExecutionContext, worker: Worker) -> list[SegmentId]:
@@ -89,39 +117,59 @@ def _is_partitioned(context: dg.AssetCheckExecutionContext) -> bool:
 
 
 def _conservation(found: list[Seen]) -> dg.AssetCheckResult:
-    wrong: list[list[object]] = [
-        [each.segment.segment_id, each.segment.requests, each.rows, each.segment.counts.open]
-        for each in found
-        if not each.is_conserved
+    wrong = [each for each in found if not each.is_conserved]
+    rows: list[list[object]] = [
+        [each.segment.segment_id, each.segment.requests, each.rows, each.segment.counts.open] for each in wrong
     ]
-    return dg.AssetCheckResult(
-        check_name="conservation",
-        passed=not wrong,
-        metadata={
-            **metadata.of_counts(checking.total(found)),
-            **_listed("wrong", ["segment", "planned", "rows", "open"], wrong),
-        },
-    )
+    listed = _listed("wrong", ["segment", "planned", "rows", "open"], rows)
+    return _claim("conservation", found, wrong, {**metadata.of_counts(checking.total(found)), **listed})
 
 
 def _schema(found: list[Seen]) -> dg.AssetCheckResult:
-    wrong = [each.segment.segment_id for each in found if not each.is_typed]
-    return dg.AssetCheckResult(check_name="schema_matches_contract", passed=not wrong, metadata={"wrong": wrong})
+    return _claim("schema_matches_contract", found, [each for each in found if not each.is_typed], {})
 
 
 def _duplicates(found: list[Seen]) -> dg.AssetCheckResult:
-    doubled = [each.segment.segment_id for each in found if each.is_doubled]
+    rows = dg.MetadataValue.int(sum(each.rows for each in found))
+    return _claim("no_duplicate_rows", found, [each for each in found if each.is_doubled], {"rows": rows})
+
+
+def _claim(name: str, found: list[Seen], wrong: list[Seen], known: metadata.Metadata) -> dg.AssetCheckResult:
+    """Return whether none of the segments is wrong, which were looked at, and which are to be looked at again."""
+    names = [each.segment.segment_id for each in found]
+    about = {**known, "segments": dg.MetadataValue.text(and_more(names) if names else "none is finished")}
+    if wrong:
+        about[_TO_MEND] = _to_mend(each.segment.segment_id for each in wrong)
+    return dg.AssetCheckResult(check_name=name, passed=not wrong, metadata=about)
+
+
+def _to_mend(names: Iterable[str]) -> dg.MetadataValue:
+    return dg.MetadataValue.text(", ".join(names))
+
+
+def _rates(name: str, found: list[Rate]) -> dg.AssetCheckResult:
+    """Return whether the share is good in every experiment; the first that is not is shown, else the first."""
+    judged = [each for each in found if each.rate is not None]
+    shown = next((each for each in judged if not each.passed), judged[0] if judged else None)
+    if shown is None:
+        told = "Nothing to judge yet: no answer came back."
+        return dg.AssetCheckResult(check_name=name, passed=True, severity=_WARN, description=told)
+    rows: list[list[object]] = [
+        [each.experiment, round(each.rate or 0.0, 4), each.threshold, each.of] for each in judged
+    ]
     return dg.AssetCheckResult(
-        check_name="no_duplicate_rows",
-        passed=not doubled,
-        metadata={"rows": sum(each.rows for each in found), "segments with doubled rows": doubled},
+        check_name=name,
+        passed=shown.passed,
+        severity=_WARN,
+        metadata={
+            "experiment": shown.experiment,
+            "rate": round(shown.rate or 0.0, 4),
+            "threshold": shown.threshold,
+            "of": shown.of,
+            **({} if shown.passed else {_TO_MEND: _to_mend(each.experiment for each in judged if not each.passed)}),
+            **(_listed("experiments", ["experiment", "rate", "threshold", "of"], rows) if len(rows) > 1 else {}),
+        },
     )
-
-
-def _rate(name: str, found: Rate) -> dg.AssetCheckResult:
-    shown = {"rate": round(found.rate, 4), "threshold": found.threshold, "of": found.of}
-    told = None if found.of else "There is nothing to take a share of: no request got that far."
-    return dg.AssetCheckResult(check_name=name, passed=found.passed, severity=_WARN, description=told, metadata=shown)
 
 
 def _listed(name: str, head: list[str], rows: list[list[object]]) -> metadata.Metadata:
@@ -138,16 +186,15 @@ def position_bias(context: dg.AssetCheckExecutionContext, workers: Workers) -> d
         found = [answers.answers_of(worker, name, RankingOptions()).found for name in names]
     most = min((each.position_bias for each in checks), default=1.0)
     judges = [judge for each in found for judge in each.judges]
-    worst = max((judge.swayed for judge in judges if judge.swayed is not None), default=0.0)
-    rows = _by_place(judges)
+    worst = max((judge.swayed for judge in judges if judge.swayed is not None), default=None)
     return dg.AssetCheckResult(
-        passed=worst <= most,
+        passed=worst is None or worst <= most,
         severity=_WARN,
-        description=None if rows else "No pair was judged in both orders: give the experiment both directions.",
+        description=_NOT_IN_BOTH_ORDERS if worst is None else None,
         metadata={
-            "worst": round(worst, 4),
+            **({} if worst is None else {"worst": round(worst, 4)}),
             "threshold": most,
-            **_listed("judges", ["judge", "to the first", "to the second", "share", "p"], rows),
+            **_listed("judges", ["judge", "to the first", "to the second", "share", "p"], _by_place(judges)),
         },
     )
 

@@ -87,8 +87,6 @@ def pairs(context: dg.AssetExecutionContext, workers: Workers) -> dg.Materialize
     rows = [
         [
             run.run_id,
-            run.config.judge.provider,
-            run.config.judge.model,
             run.config.requests,
             sum(each.run_id == run.run_id for each in cut),
             to_be_sent_of_run(run.state, run.config.requests),
@@ -105,9 +103,7 @@ def pairs(context: dg.AssetExecutionContext, workers: Workers) -> dg.Materialize
             "segments": len(cut),
             "input tokens, about": sum(tokens.values()),
             "grid": dg.MetadataValue.md(
-                metadata.markdown_table(
-                    ["run", "provider", "model", "requests", "segments", "not asked for", "≈ input tokens"], rows
-                )
+                metadata.markdown_table(["run", "requests", "segments", "not asked for", "≈ input tokens"], rows)
             ),
             **absent,
         }

@@ -10,7 +10,7 @@ from assets.judging import PROVIDER_POOL, Budget, comparisons, provider_outputs,
 from assets.partitions import experiments, segments
 from assets.resources import Workers
 from assets.results import rankings
-from assets.summaries import Found, about_sent, is_sent, reasons
+from assets.summaries import NOT_SENT, Found, about_sent, is_sent, reasons
 from pipeline.ids import ExperimentName
 from pipeline.operations import by_segment
 from pipeline.operations.by_segment import all_segments
@@ -32,7 +32,8 @@ class Confirmed(Budget):
 def submit_experiment(context: dg.OpExecutionContext, config: Confirmed, workers: Workers) -> None:
     """Take the experiment in and send every segment of it that is not sent yet, if that is within the budget.
 
-    Runs that an earlier version of its file named, and this one does not, are left as they are.
+    Runs that an earlier version of its file named, and this one does not, are left as they are. Dagster is told of the
+    segments that it has not seen sent: repeating the job changes no cell.
     """
     name = ExperimentName(config.experiment)
     with workers.proven(context.log) as worker:
@@ -48,22 +49,32 @@ def submit_experiment(context: dg.OpExecutionContext, config: Confirmed, workers
         config.check(chosen)
         context.instance.add_dynamic_partitions(str(experiments.name), [name])
         context.instance.add_dynamic_partitions(str(segments.name), [each.segment_id for each in cut])
-        found = by_segment.one_by_one(chosen, by_segment.send)
+        before = {each.segment_id: each for some in chosen for each in some.last_seen()}
+        known = context.instance.get_materialized_partitions(submitted_batches.key)
+        found = by_segment.send(chosen)
         sent = [(some, each) for some, each in found if is_sent(some.run, each)]
-        for some, each in sent:
+        new = [(some, each) for some, each in sent if each.segment_id not in known or each != before[each.segment_id]]
+        for some, each in new:
             about = about_sent(some.run, each)
             event = dg.AssetMaterialization(submitted_batches.key, partition=each.segment_id, metadata=about)
             context.log_event(event)
         waiting = [(some, each) for some, each in found if not is_sent(some.run, each)]
         if waiting or unopened:
             raise dg.Failure(description=_left(waiting, unopened))
-    context.log.info("%d segments of %s are at their providers; the sensors do the rest", len(found), name)
+    context.log.info(_told(len(new), len(found), name))
+
+
+def _told(new: int, every: int, name: ExperimentName) -> str:
+    """Return what became of an experiment that is at its providers."""
+    if not new:
+        return f"nothing was new: {counted(every, 'segment')} of {name} had been sent before"
+    return f"{counted(new, 'segment')} of {name} sent, of {every:,} in all; the sensors do the rest"
 
 
 def _left(waiting: Found, unopened: Sequence[Run]) -> str:
     """Return what is not at its provider, and all reasons."""
-    late = "segment is not at its provider yet", "segments are not at their providers yet"
-    left = [counted(len(waiting), *late)] if waiting else []
+    one, many = NOT_SENT
+    left = [counted(len(waiting), f"segment is {one}", f"segments are {many}")] if waiting else []
     left += [counted(len(unopened), "run") + " could not be opened"] if unopened else []
     told = [*named_troubles(unopened), reasons((some for some, _ in waiting), waiting)]
     return f"{' and '.join(left)}: {'; '.join(filter(None, told))}"

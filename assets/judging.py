@@ -14,7 +14,17 @@ from assets.inputs import pairs
 from assets.metadata import GROUP, OWNERS
 from assets.partitions import segments
 from assets.resources import Workers
-from assets.summaries import about_outputs, about_rows, about_sent, is_sent, report, why
+from assets.summaries import (
+    NOT_BACK,
+    NOT_FINISHED,
+    NOT_SENT,
+    about_outputs,
+    about_rows,
+    about_sent,
+    is_sent,
+    report,
+    why,
+)
 from pipeline.ids import SegmentId
 from pipeline.operations import by_segment
 from pipeline.operations.budgets import check_budget, wanted_by
@@ -59,8 +69,8 @@ def submitted_batches(
     with workers.proven(context.log) as worker:
         chosen = _chosen(context, worker)
         config.check(chosen)
-        found = by_segment.one_by_one(chosen, by_segment.send)
-        report(context, chosen, found, about=about_sent, done=is_sent, missing="not at their provider yet")
+        found = by_segment.send(chosen)
+        report(context, chosen, found, about=about_sent, done=is_sent, missing=NOT_SENT)
     return dg.MaterializeResult()
 
 
@@ -78,14 +88,14 @@ def provider_outputs(context: dg.AssetExecutionContext, workers: Workers) -> dg.
     """What came back, byte for byte, stored before anything reads it; also of batches that expired or failed."""
     with workers.proven(context.log) as worker:
         chosen = _chosen(context, worker)
-        found = by_segment.one_by_one(chosen, by_segment.fetch)
+        found = by_segment.fetch(chosen)
         report(
             context,
             chosen,
             found,
             about=about_outputs,
             done=lambda _, each: each.is_fetched,
-            missing="not back from their provider yet",
+            missing=NOT_BACK,
         )
     return dg.MaterializeResult()
 
@@ -109,7 +119,7 @@ def comparisons(context: dg.AssetExecutionContext, workers: Workers) -> Iterator
     """
     with workers.proven(context.log) as worker:
         chosen = _chosen(context, worker)
-        found = by_segment.one_by_one(chosen, by_segment.publish)
+        found = by_segment.publish(chosen)
         waiting = [each for _, each in found if not each.is_finished]
         if waiting and all(map(is_going_on, waiting)) and not any(some.run.failure for some in chosen):
             for each in waiting:
@@ -121,7 +131,7 @@ def comparisons(context: dg.AssetExecutionContext, workers: Workers) -> Iterator
                 found,
                 about=about_rows,
                 done=lambda _, each: each.is_finished,
-                missing="not finished",
+                missing=NOT_FINISHED,
             )
             yield dg.MaterializeResult()
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 import dagster as dg
 import pyarrow as pa
 
+from assets.columns import MEANINGS
 from pipeline.domain import Counts
 from pipeline.segments import SegmentState
 
@@ -24,11 +25,19 @@ def column_schema(schema: pa.Schema) -> dg.TableSchema:
     """Return the columns of a table as Dagster shows them."""
     columns = [
         dg.TableColumn(
-            name=field.name, type=str(field.type), constraints=dg.TableColumnConstraints(nullable=field.nullable)
+            name=field.name,
+            type=_type(field.type),
+            description=MEANINGS.get(field.name),
+            constraints=dg.TableColumnConstraints(nullable=field.nullable),
         )
         for field in schema
     ]
     return dg.TableSchema(columns=columns)
+
+
+def _type(found: pa.DataType) -> str:
+    """Return the type as the reference names it."""
+    return f"{found.value_type} (dictionary)" if pa.types.is_dictionary(found) else str(found)
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -59,9 +68,10 @@ def signed(value: float) -> str:
 
 
 def preview(table: pa.Table, *, longest: int = 120) -> dg.MetadataValue:
-    """Return the rows as they are, long texts cut."""
-    shown = ([_cut(value, longest) for value in row.values()] for row in table.to_pylist())
-    return dg.MetadataValue.md(markdown_table(table.column_names, shown))
+    """Return the rows as they are, long texts cut, without columns that say nothing."""
+    told = table.select([name for name in table.column_names if table.column(name).null_count < max(len(table), 1)])
+    shown = ([_cut(value, longest) for value in row.values()] for row in told.to_pylist())
+    return dg.MetadataValue.md(markdown_table(told.column_names, shown))
 
 
 def _cut(value: object, longest: int) -> object:

@@ -16,6 +16,7 @@ from pipeline.operations import answers, summaries
 from pipeline.operations.worker import Worker
 from pipeline.ranking import Diagnostics, Part, Ranking, RankingOptions, Unrankable
 from pipeline.ranking.connectivity import listed
+from pipeline.ranking.report.markup import percent
 from pipeline.ranking.report.picture import ranking_svg
 from pipeline.wording import counted
 
@@ -58,7 +59,8 @@ def rankings(context: dg.AssetExecutionContext, workers: Workers) -> dg.Material
 def _provisional(worker: Worker, name: ExperimentName) -> metadata.Metadata:
     """Return how many requests have ended, if not all have: more will change the answer."""
     counts = sum(answers.conservation(worker, name).values(), Counts())
-    said = f"{counts.ended:,} of {counted(counts.planned, 'request')} have ended; the rest is open"
+    verb = "has" if counts.ended == 1 else "have"
+    said = f"{counts.ended:,} of {counted(counts.planned, 'request')} {verb} ended; the rest is open"
     return {"provisional": dg.MetadataValue.text(said)} if counts.open else {}
 
 
@@ -103,7 +105,8 @@ def _about_ranking(ranking: Ranking) -> metadata.Metadata:
 
 def _more(lines: int) -> str:
     """Return what stands below a table that shows the first lines of so many."""
-    return f"\n\n{lines - _MOST_SHOWN:,} more are in the report" if lines > _MOST_SHOWN else ""
+    left = lines - _MOST_SHOWN
+    return f"\n\n{counted(left, 'more is', 'more are')} in the report" if left > 0 else ""
 
 
 def _about_parts(parts: Iterable[Part]) -> metadata.Metadata:
@@ -151,8 +154,8 @@ def _about_judges(found: Diagnostics) -> metadata.Metadata:
             each.judge,
             each.template,
             each.rows,
-            f"{each.statuses.get('ok', 0) / max(each.rows, 1):.1%}",
-            "–" if each.consistency is None else f"{each.consistency.share:.0%}",
+            percent(each.statuses.get("ok", 0) / each.rows if each.rows else None, 1),
+            percent(None if each.consistency is None else each.consistency.share),
             "–" if each.position is None or each.position.bias is None else metadata.signed(each.position.bias),
             "–" if each.position is None else f"{each.position.p_value:.2g}",
         ]

@@ -14,8 +14,13 @@ from pipeline.operations.failures import named_troubles
 from pipeline.operations.run import Run
 from pipeline.segments import SegmentState, is_handed_over
 from pipeline.tasks import task_named
+from pipeline.wording import and_more
 
 Found = Sequence[tuple[Chosen, SegmentState]]
+
+NOT_SENT = "not at its provider yet", "not at their providers yet"
+NOT_BACK = "not back from its provider yet", "not back from their providers yet"
+NOT_FINISHED = "not finished", "not finished"
 
 _TOKENS = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
 _PREVIEWED = 5
@@ -30,7 +35,7 @@ def report(
     *,
     about: Callable[[Run, SegmentState], Metadata],
     done: Callable[[Run, SegmentState], bool],
-    missing: str,
+    missing: tuple[str, str],
 ) -> None:
     """Attach to each segment that is done what there is to know; where some are not, keep them and fail, saying why."""
     ready = {each.segment_id: about(some.run, each) for some, each in found if done(some.run, each)}
@@ -43,18 +48,31 @@ def report(
         context.log_event(dg.AssetMaterialization(asset_key=context.asset_key, partition=key, metadata=known))
     waiting = [(some, each) for some, each in found if each.segment_id not in ready]
     raise dg.Failure(
-        description=f"{wanted - len(ready):,} of {wanted:,} segments are {missing}: {reasons(chosen, waiting)}",
+        description=f"{_how_many(wanted - len(ready), wanted, missing)}: {reasons(chosen, waiting)}",
         metadata={"batches": batches_of(waiting)} if waiting else {},
         allow_retries=False,
     )
 
 
+def _how_many(late: int, wanted: int, missing: tuple[str, str]) -> str:
+    """Return how many of the segments are late, and that the others are not."""
+    one, many = missing
+    if wanted == 1:
+        return f"the segment is {one}"
+    said = f"{late:,} of {wanted:,} segments {f'is {one}' if late == 1 else f'are {many}'}"
+    others = wanted - late
+    return said + (f", the other {'is' if others == 1 else f'{others:,} are'}" if others else "")
+
+
 def reasons(chosen: Iterable[Chosen], waiting: Found) -> str:
-    """Return why segments wait: what is wrong with their runs, then where each of the others is."""
+    """Return why segments wait: what is wrong with their runs, then where the others are, alike ones together."""
     late = {each.run_id for _, each in waiting}
     troubled = [some.run for some in chosen if some.run.failure or some.run.run_id in late]
-    others = dict.fromkeys(why(each) for some, each in waiting if not some.run.trouble)
-    return "; ".join([*named_troubles(troubled), *others])
+    others: dict[str, list[str]] = {}
+    for some, each in waiting:
+        if not some.run.trouble:
+            others.setdefault(why(each), []).append(each.segment_id)
+    return "; ".join([*named_troubles(troubled), *(f"{and_more(alike)}: {said}" for said, alike in others.items())])
 
 
 def is_sent(run: Run, each: SegmentState) -> bool:
@@ -65,7 +83,7 @@ def is_sent(run: Run, each: SegmentState) -> bool:
 def why(each: SegmentState) -> str:
     """Return why a segment is not where somebody wants it, in words."""
     if not each.is_asked:
-        return "nobody asked to send it; materialize submitted_batches first"
+        return "not asked for; materialize submitted_batches first"
     held = [batch for batch in each.batches if batch.phase == "held"]
     if held:
         settle = ", ".join(planning.ways_to_settle(each.run_id, held[0].batch_id))
@@ -74,7 +92,7 @@ def why(each: SegmentState) -> str:
     again = "sent again and " if batch.send > 1 else ""
     files = ", no files yet" if batch.awaits_files else ""
     status = f" ({batch.remote_status}{files})" if batch.remote_status else ""
-    return f"{batch.batch_id} is {again}{batch.phase}{status}" + (f": {batch.note}" if batch.note else "")
+    return f"{again}{batch.phase}{status}" + (f": {batch.note}" if batch.note else "")
 
 
 def batches_of(found: Found) -> dg.MetadataValue:
@@ -99,7 +117,7 @@ def about_sent(run: Run, each: SegmentState) -> Metadata:
 def about_outputs(run: Run, each: SegmentState) -> Metadata:
     """Return what came back."""
     parts = [part for batch in each.batches for part in batch.parts]
-    rows = [[part.name, f"{run.worker.store.url}/{part.key}", part.bytes, part.digest] for part in parts]
+    rows = [[part.name, f"{run.worker.store.url}/{part.key}", part.bytes, f"{part.digest[:12]}…"] for part in parts]
     return {
         **_judge(run),
         **metadata.of_counts(each.counts),

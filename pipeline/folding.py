@@ -21,7 +21,7 @@ def fold(state: RunState, commits: Iterable[Commit]) -> RunState:
     """
     drafts = _Drafts(state.batches)
     plan, turns, number, epoch, stale = state.plan, state.turns, state.commits, state.epoch, state.stale
-    version = state.version
+    version, version_at = state.version, state.version_at
     for commit in commits:
         number += 1
         is_stale, rules = False, RULES
@@ -39,9 +39,10 @@ def fold(state: RunState, commits: Iterable[Commit]) -> RunState:
                     rule(batch, event, commit)
             elif isinstance(event, RunPlanned):
                 plan = _asked_for(plan, event)
-                version = version or event.experiment_digest
+                if version is None:
+                    version, version_at = event.experiment_digest, commit.at
             elif isinstance(event, Resubmitted):
-                version = event.experiment_digest
+                version, version_at = event.experiment_digest, commit.at
             elif is_stale:
                 continue
             elif isinstance(event, BatchPlanned):
@@ -56,6 +57,7 @@ def fold(state: RunState, commits: Iterable[Commit]) -> RunState:
         batches=drafts.finished(),
         plan=plan,
         version=version,
+        version_at=version_at,
         turns=turns,
         commits=number,
         epoch=epoch,

@@ -91,9 +91,10 @@ def _pauses(batch: BatchState) -> bool:
     return batch.phase == "refused" and batch.fault != "content"
 
 
-def is_to_slow_down(state: RunState) -> bool:
-    """Say whether the provider refused a batch for the time being, which holds for other runs as well."""
-    return any(batch.phase == "refused" and batch.fault == "rate" for batch in state.batches.active.values())
+def is_to_slow_down(state: RunState, now: datetime) -> bool:
+    """Say whether the provider refused a batch for the time being and is to be left alone, by other runs as well."""
+    refused = (batch for batch in state.batches.active.values() if batch.phase == "refused" and batch.fault == "rate")
+    return any(_is_to_wait(batch.not_before, now) for batch in refused)
 
 
 def rest_after_asking(batch: BatchState, now: datetime) -> float:

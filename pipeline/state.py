@@ -216,12 +216,14 @@ def _in_order(batches: dict[BatchId, BatchState]) -> dict[BatchId, BatchState]:
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
     """What is known about one run after its commits so far.
 
-    `version` is the frozen version of the experiment whose settings the run follows where they shape no request.
+    `version` is the frozen version of the experiment whose settings the run follows where they shape no request,
+    `version_at` when the log named it.
     """
 
     run_id: RunId
     plan: RunPlanned | None = None
     version: Digest | None = None
+    version_at: datetime | None = None
     turns: tuple[TurnPlanned, ...] = ()
     batches: Batches = Batches()
     commits: int = 0

@@ -18,6 +18,9 @@ SENSORS = [
     finished_experiments,
     stuck_batches,
     dg.AutomationConditionSensorDefinition(
-        "automation", target=dg.AssetSelection.all(), default_status=dg.DefaultSensorStatus.RUNNING
+        "automation",
+        target=dg.AssetSelection.all(),
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Asks for diagnostics after rankings, and for your own assets by their conditions.",
     ),
 ]

@@ -9,7 +9,11 @@ from pipeline.ids import digest_of
 from pipeline.operations.reporting import Waiting, waiting_for_a_person
 
 
-@dg.sensor(minimum_interval_seconds=60, default_status=dg.DefaultSensorStatus.RUNNING)
+@dg.sensor(
+    minimum_interval_seconds=60,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Reports batches that are held, stuck or about to lose their answers.",
+)
 def stuck_batches(context: dg.SensorEvaluationContext, workers: Workers) -> dg.SensorResult:
     """Report batches that are held, stuck or about to lose their answers, as a check of `submitted_batches`."""
     with workers.watch() as watch:

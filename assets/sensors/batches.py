@@ -15,6 +15,7 @@ from assets.partitions import blocks, covered, segments
 from assets.resources import Workers
 from assets.summaries import about_sent, is_sent
 from pipeline.ids import digest_of
+from pipeline.operations.by_segment import asking_for_patience
 from pipeline.operations.run import Run
 from pipeline.operations.watching import Round, Watch, oldest
 from pipeline.segments import SegmentState, is_to_collect, may_go_on, segments_of
@@ -46,7 +47,12 @@ class _View(msgspec.Struct, frozen=True, kw_only=True):
     is_submitting: bool
 
 
-@dg.sensor(jobs=[collect, send], minimum_interval_seconds=30, default_status=dg.DefaultSensorStatus.RUNNING)
+@dg.sensor(
+    jobs=[collect, send],
+    minimum_interval_seconds=30,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Polls open batches and asks for what became due; sends nothing that nobody asked for.",
+)
 def batch_status(context: dg.SensorEvaluationContext, workers: Workers) -> dg.SensorResult:
     """Poll open batches, append what changed, and ask for the materializations that are now due."""
     with workers.watch() as watch:
@@ -92,12 +98,14 @@ def _view(instance: dg.DagsterInstance, found: _Found, now: datetime) -> _View:
 def _requests(watch: Watch, found: _Found, view: _View) -> Iterator[dg.RunRequest]:
     """Yield what is to be collected, then what is to be sent on; neighbouring segments of a provider together."""
     now = watch.worker.clock.now()
+    spared = asking_for_patience(run for run, _ in found)
 
     def is_due(_: Run, each: SegmentState) -> bool:
         return is_to_collect(each, is_shown=each.segment_id in view.parsed)
 
     def waits(run: Run, each: SegmentState) -> bool:
-        return may_go_on(each, now, live=run.is_live) and watch.worker.leases.is_free(run.run_id)
+        is_spared = not run.is_live and run.config.judge.provider in spared
+        return not is_spared and may_go_on(each, now, live=run.is_live) and watch.worker.leases.is_free(run.run_id)
 
     yield from _in_blocks(watch, found, view, name=collect.name, config={}, wanted=is_due)
     if not view.is_submitting:
@@ -147,6 +155,6 @@ def _said(watch: Watch, runs: Sequence[Run], seen: Round) -> str:
     if since is None:
         return "no batch is at its provider"
     minutes = int((watch.worker.clock.now() - since).total_seconds() // 60)
-    asked = f"{seen.polled} asked after, {seen.ended} ended"
+    asked = f"{seen.polled:,} asked after, {seen.ended:,} ended"
     age = f"{minutes // 60} h {minutes % 60:02} min"
     return f"{counted(len(open_), 'batch')} at the provider, the oldest for {age}; {asked}"

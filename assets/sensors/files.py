@@ -15,7 +15,11 @@ from pipeline.wording import counted
 _MOST_EVENTS = 100
 
 
-@dg.sensor(minimum_interval_seconds=30, default_status=dg.DefaultSensorStatus.RUNNING)
+@dg.sensor(
+    minimum_interval_seconds=30,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Adds partitions for experiment files and for what was submitted from elsewhere; reports files to fix.",
+)
 def experiment_files(context: dg.SensorEvaluationContext, workers: Workers) -> dg.SensorResult:
     """Add partitions for experiment files and for what was submitted from elsewhere; report files to fix."""
     with workers.watch() as watch:
@@ -34,7 +38,9 @@ def experiment_files(context: dg.SensorEvaluationContext, workers: Workers) -> d
         description=to_mend(catalogue),
         metadata=about_files(catalogue),
     )
-    said = f"{counted(len(names), 'experiment')}, {len(new)} of them new; {counted(len(catalogue.bad), 'file')} to fix"
+    said = (
+        f"{counted(len(names), 'experiment')}, {len(new):,} of them new; {counted(len(catalogue.bad), 'file')} to fix"
+    )
     return dg.SensorResult(
         skip_reason=f"{said}: {'; '.join(catalogue.bad.values())}" if catalogue.bad else said,
         dynamic_partitions_requests=[experiments.build_add_request(new)] if new else [],

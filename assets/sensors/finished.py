@@ -7,7 +7,12 @@ from assets.partitions import experiments
 from assets.resources import Workers
 
 
-@dg.sensor(job=rank, minimum_interval_seconds=30, default_status=dg.DefaultSensorStatus.RUNNING)
+@dg.sensor(
+    job=rank,
+    minimum_interval_seconds=30,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Asks for the rankings of experiments whose rows are complete.",
+)
 def finished_experiments(workers: Workers) -> dg.SensorResult:
     """Ask for `rankings` of experiments whose rows are complete, once for each state of the rows."""
     with workers.watch() as watch:

@@ -3,13 +3,14 @@
 Nothing here does what `resuming` does not do for whole runs; whoever comes second finds it done.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 import msgspec
 import pyarrow as pa
 
-from pipeline.errors import ConfigError, LeaseLostError
+from pipeline import planning
+from pipeline.errors import ConfigError, LeaseLostError, UnavailableError
 from pipeline.ids import ExperimentName, SegmentId
 from pipeline.operations.cleaning import clean_due
 from pipeline.operations.collecting import collect_due, poll_due
@@ -86,25 +87,6 @@ def all_segments(worker: Worker, name: ExperimentName) -> list[SegmentState]:
     return found
 
 
-def one_by_one(
-    chosen: Iterable[Chosen], work: Callable[[Chosen], list[SegmentState]]
-) -> list[tuple[Chosen, SegmentState]]:
-    """Work on the runs one after the other and return their segments as they are then.
-
-    A run that something is wrong with keeps its `failure`, and the others go on; so does one whose settings are wrong.
-    """
-    found: list[tuple[Chosen, SegmentState]] = []
-    for some in chosen:
-        try:
-            with apart(some.run):
-                if some.indices:
-                    work(some)
-        except ConfigError as error:
-            some.run.failure = str(error)
-        found += [(some, each) for each in some.last_seen()]
-    return found
-
-
 def rows_of(run: Run, each: SegmentState, *, columns: list[str] | None = None, most: int | None = None) -> pa.Table:
     """Return the published rows of a segment, or the first ones of some columns: rows hold texts and may be many."""
     keys = [batch.rows_key for batch in each.batches if batch.rows_key]
@@ -128,14 +110,36 @@ def schemas_of(run: Run, each: SegmentState) -> list[pa.Schema]:
     return found
 
 
-def send(chosen: Chosen) -> list[SegmentState]:
+def send(chosen: Sequence[Chosen]) -> list[tuple[Chosen, SegmentState]]:
     """Ask for the segments and send what is due of them; return them as they are then.
 
-    Live segments are called, request by request, until every one has its answer.
+    Live segments are called, request by request, until every one has its answer. Who asked for patience gets no batch
+    of a further run: that one is asked for, and sent when it is time.
     """
+    busy = asking_for_patience(some.run for some in chosen)
+
+    def work(some: Chosen) -> None:
+        run, provider = some.run, some.run.config.judge.provider
+        check_keys(run.worker, [run.config])
+        ask_for(run, some.indices)
+        if all(is_handed_over(each, live=run.is_live) for each in some.last_seen()):
+            return
+        if provider in busy and not run.is_live:
+            raise UnavailableError(f"{provider} asked for patience; it is sent when that is over")
+        _send(some)
+        busy.update(asking_for_patience([run]))
+
+    return _one_by_one(chosen, work)
+
+
+def asking_for_patience(runs: Iterable[Run]) -> set[str]:
+    """Return the providers that are to be left alone for now, as the logs of these runs say."""
+    batched = (run for run in runs if not run.is_live)
+    return {run.config.judge.provider for run in batched if planning.is_to_slow_down(run.state, run.worker.clock.now())}
+
+
+def _send(chosen: Chosen) -> None:
     run = chosen.run
-    check_keys(run.worker, [run.config])
-    ask_for(run, chosen.indices)
 
     def work() -> None:
         if run.is_live:
@@ -144,14 +148,18 @@ def send(chosen: Chosen) -> list[SegmentState]:
             settle_due(run)
             submit_due(run, mended=True, only=chosen.indices)
 
-    return _worked(chosen, work, is_done=lambda each: is_handed_over(each, live=run.is_live))
+    _under_lease(chosen, work, is_done=lambda each: is_handed_over(each, live=run.is_live))
 
 
-def fetch(chosen: Chosen) -> list[SegmentState]:
+def fetch(chosen: Iterable[Chosen]) -> list[tuple[Chosen, SegmentState]]:
     """Ask after the segments and store what came back, byte for byte; return them as they are then."""
+    return _one_by_one(chosen, _fetch)
+
+
+def _fetch(chosen: Chosen) -> None:
     run = chosen.run
     if all(each.is_finished or not each.is_asked for each in chosen.segments()):
-        return chosen.segments()
+        return
     check_keys(run.worker, [run.config])
 
     def work() -> None:
@@ -159,14 +167,18 @@ def fetch(chosen: Chosen) -> list[SegmentState]:
             poll_due(run, only={batch.batch_id for each in chosen.segments() for batch in each.batches})
             collect_due(run, only=chosen.indices)
 
-    return _worked(chosen, work, is_done=lambda each: not any(batch.phase == "ended" for batch in each.batches))
+    _under_lease(chosen, work, is_done=lambda each: not any(batch.phase == "ended" for batch in each.batches))
 
 
-def publish(chosen: Chosen) -> list[SegmentState]:
+def publish(chosen: Iterable[Chosen]) -> list[tuple[Chosen, SegmentState]]:
     """Publish what is stored, send again what got no answer, tidy up; return the segments as they are then.
 
     Conversations whose turn has ended here go on in segments of their own.
     """
+    return _one_by_one(chosen, _publish)
+
+
+def _publish(chosen: Chosen) -> None:
     run = chosen.run
 
     def work() -> None:
@@ -176,12 +188,29 @@ def publish(chosen: Chosen) -> list[SegmentState]:
         if not run.is_live:
             clean_due(run)
 
-    if all(each.is_finished for each in chosen.segments()):
-        return chosen.segments()
-    return _worked(chosen, work, is_done=lambda each: not each.unread)
+    if not all(each.is_finished for each in chosen.segments()):
+        _under_lease(chosen, work, is_done=lambda each: not each.unread)
 
 
-def _worked(chosen: Chosen, work: Callable[[], None], *, is_done: Callable[[SegmentState], bool]) -> list[SegmentState]:
+def _one_by_one(chosen: Iterable[Chosen], work: Callable[[Chosen], None]) -> list[tuple[Chosen, SegmentState]]:
+    """Work on the runs one after the other and return their segments as they are then.
+
+    A run that something is wrong with keeps its `failure`, and the others go on; so does one whose settings are wrong.
+    """
+    found: list[tuple[Chosen, SegmentState]] = []
+    for some in chosen:
+        try:
+            with apart(some.run):
+                if some.indices:
+                    work(some)
+                    some.run.refresh()
+        except ConfigError as error:
+            some.run.failure = str(error)
+        found += [(some, each) for each in some.last_seen()]
+    return found
+
+
+def _under_lease(chosen: Chosen, work: Callable[[], None], *, is_done: Callable[[SegmentState], bool]) -> None:
     """Do the work under the run's lease; wait for another worker that holds it, who may do the same work."""
     run, clock = chosen.run, chosen.run.worker.clock
     until = clock.monotonic() + _PATIENCE * run.worker.pace.lease
@@ -189,8 +218,7 @@ def _worked(chosen: Chosen, work: Callable[[], None], *, is_done: Callable[[Segm
         with suppress(LeaseLostError), run.lease() as mine:
             if mine:
                 work()
-                return chosen.segments()
-        now = chosen.segments()
-        if all(map(is_done, now)) or clock.monotonic() >= until:
-            return now
+                return
+        if all(map(is_done, chosen.segments())) or clock.monotonic() >= until:
+            return
         clock.sleep(_BREATH)

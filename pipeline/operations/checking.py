@@ -1,12 +1,13 @@
-"""What is claimed of published rows, segment by segment: that they agree with the log, and that enough can be used."""
+"""What is claimed of published rows: that they agree with the log, segment by segment, and that enough can be used."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 
 import msgspec
 
-from pipeline.domain import STATUSES, Checks, Counts
-from pipeline.ids import SegmentId
+from pipeline.domain import STATUSES, Counts
+from pipeline.ids import ExperimentName, SegmentId
 from pipeline.operations.by_segment import Chosen, all_segments, rows_of, schemas_of
+from pipeline.operations.failures import apart
 from pipeline.operations.run import Run
 from pipeline.operations.worker import Worker
 from pipeline.segments import SegmentState
@@ -17,7 +18,6 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """What the rows of one segment are like, without the rows; `distinct` are their requests."""
 
     segment: SegmentState
-    checks: Checks
     statuses: dict[str, int]
     distinct: int
     is_typed: bool
@@ -41,10 +41,14 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
-    """A share `of` so many requests, held against the strictest threshold of the experiments that they are of."""
+    """A share `of` so many requests of an experiment, held against the strictest threshold of its runs.
 
+    A share of none is none, and nothing is held against it.
+    """
+
+    experiment: ExperimentName
     of: int
-    rate: float
+    rate: float | None
     threshold: float
     passed: bool
 
@@ -53,6 +57,13 @@ def finished_segments(worker: Worker) -> list[SegmentId]:
     """Return the names of all segments in the store that have reached their end."""
     every = (each for name in worker.experiment_names() for each in all_segments(worker, name))
     return [each.segment_id for each in every if each.is_finished]
+
+
+def still_finished(worker: Worker, wanted: Collection[SegmentId]) -> list[SegmentId]:
+    """Return those of the segments that are in the store and have reached their end."""
+    names = [name for name in worker.experiment_names() if any(each.startswith(f"{name}--") for each in wanted)]
+    every = (each for name in names for each in all_segments(worker, name))
+    return [each.segment_id for each in every if each.segment_id in wanted and each.is_finished]
 
 
 def look_at(chosen: Iterable[Chosen]) -> list[Seen]:
@@ -66,7 +77,6 @@ def _seen(run: Run, each: SegmentState) -> Seen:
     schema = task_named(run.config.task).SCHEMA
     return Seen(
         segment=each,
-        checks=run.newest.checks,
         statuses={row["values"]: row["counts"] for row in counted},
         distinct=len(rows.column("request_id").unique()),
         is_typed=all(found == schema for found in schemas_of(run, each)),
@@ -78,18 +88,29 @@ def total(found: Iterable[Seen]) -> Counts:
     return sum((each.segment.counts for each in found), Counts())
 
 
-def parse_rate(found: Sequence[Seen]) -> Rate:
-    """Return how many of the answers could be read."""
-    counts = total(found)
+def parse_rate(worker: Worker, name: ExperimentName) -> Rate:
+    """Return how many of the experiment's answers so far could be read."""
+    runs = _opened(worker, name)
+    counts = sum((run.state.counts for run in runs), Counts())
     answers = counts.ok + counts.unparsed
-    rate = counts.ok / max(answers, 1)
-    least = max((each.checks.parse_rate for each in found), default=0.0)
-    return Rate(of=answers, rate=rate, threshold=least, passed=rate >= least)
+    rate = counts.ok / answers if answers else None
+    least = max((run.newest.checks.parse_rate for run in runs), default=0.0)
+    return Rate(experiment=name, of=answers, rate=rate, threshold=least, passed=rate is None or rate >= least)
 
 
-def refusal_rate(found: Sequence[Seen]) -> Rate:
-    """Return how many of the requests that have ended were refused."""
-    counts = total(found)
-    rate = counts.refused / max(counts.ended, 1)
-    most = min((each.checks.refusal_rate for each in found), default=1.0)
-    return Rate(of=counts.ended, rate=rate, threshold=most, passed=rate <= most)
+def refusal_rate(worker: Worker, name: ExperimentName) -> Rate:
+    """Return how many of the experiment's requests that have ended were refused."""
+    runs = _opened(worker, name)
+    counts = sum((run.state.counts for run in runs), Counts())
+    rate = counts.refused / counts.ended if counts.ended else None
+    most = min((run.newest.checks.refusal_rate for run in runs), default=1.0)
+    return Rate(experiment=name, of=counts.ended, rate=rate, threshold=most, passed=rate is None or rate <= most)
+
+
+def _opened(worker: Worker, name: ExperimentName) -> list[Run]:
+    """Return the runs of the experiment that are planned, as far as their logs can be read."""
+    runs = worker.runs(name)
+    for run in runs:
+        with apart(run):
+            run.refresh()
+    return [run for run in runs if run.state.plan is not None]

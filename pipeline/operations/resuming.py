@@ -115,7 +115,7 @@ def submit_all(runs: list[Run]) -> None:
                     submit(run, mended=True)
             except ConfigError as error:
                 run.failure = str(error)
-        if planning.is_to_slow_down(run.state):
+        if planning.is_to_slow_down(run.state, run.worker.clock.now()):
             busy.add(provider)
 
 

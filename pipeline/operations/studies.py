@@ -22,7 +22,6 @@ from pipeline.operations.run import Run
 from pipeline.operations.submitting import open_run
 from pipeline.operations.worker import Worker
 from pipeline.storage import keys
-from pipeline.storage.log import read_commits
 from pipeline.storage.objects import put_once
 
 
@@ -85,25 +84,21 @@ def kept_settings(planned: Plan, runs: Iterable[Run]) -> dict[str, list[RunId]]:
 def newest_version(worker: Worker, name: ExperimentName) -> Experiment:
     """Return the frozen version of an experiment that the logs of its runs named last.
 
-    Before any run is opened, it is the one with the most runs: a later version only adds some.
+    In one log that is the order of its commits; between logs only the clocks of their writers tell. Before any run is
+    opened, it is the one with the most runs: a later version only adds some.
     """
     versions = dict(worker.experiments(name))
     if len(versions) == 1:
         return next(iter(versions.values()))
-    named = [each for run in worker.runs(name) for each in _named_in(run) if each[1] in versions]
+    named: list[tuple[datetime, Digest]] = []
+    for run in worker.runs(name):
+        with apart(run):
+            run.refresh()
+        if run.state.version in versions and run.state.version_at is not None:
+            named.append((run.state.version_at, run.state.version))
     if named:
         return versions[max(named)[1]]
     return max(versions.values(), key=lambda version: len(version.runs))
-
-
-def _named_in(run: Run) -> list[tuple[datetime, Digest]]:
-    """Return the versions that the log of a run names, and when it did; nothing if it cannot be read."""
-    named: list[tuple[datetime, Digest]] = []
-    with apart(run):
-        for commit, _ in read_commits(run.worker.store, run.run_id):
-            said = (event for event in commit.events if isinstance(event, RunPlanned | Resubmitted))
-            named += [(commit.at, event.experiment_digest) for event in said]
-    return named
 
 
 def run_planned(

@@ -11,6 +11,7 @@ import hashlib
 import pkgutil
 import sys
 from collections.abc import Mapping
+from datetime import datetime
 from functools import cache, cached_property
 
 import msgspec
@@ -66,6 +67,7 @@ class _State(msgspec.Struct, frozen=True, kw_only=True):
     run_id: RunId
     plan: RunPlanned | None
     version: Digest | None
+    version_at: datetime | None
     turns: tuple[TurnPlanned, ...]
     active: dict[BatchId, BatchState]
     packs: tuple[_Packed, ...]
@@ -158,6 +160,7 @@ def _packed(state: RunState) -> _State:
         run_id=state.run_id,
         plan=state.plan,
         version=state.version,
+        version_at=state.version_at,
         turns=state.turns,
         active=dict(batches.active),
         packs=tuple(packs),
@@ -179,6 +182,7 @@ def _unpacked(state: _State) -> RunState:
         run_id=state.run_id,
         plan=state.plan,
         version=state.version,
+        version_at=state.version_at,
         turns=state.turns,
         batches=Batches(state.active, packs=state.packs),
         commits=state.commits,

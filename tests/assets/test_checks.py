@@ -119,10 +119,67 @@ def test_checks_can_be_executed_alone_and_say_which_segments_they_are_about(
     found = {each.check_name: each for each in result.get_asset_check_evaluations()}
     assert set(found) == set(names)
     assert failed(found) == set()
-    assert {each.metadata["segments"].value for each in found.values()} == {f"{here.segments()[0]} and 1 more"}
+    about = {name: each.metadata for name, each in found.items()}
+    if "conservation" in about:
+        assert about["conservation"]["segments"].value == f"{here.segments()[0]} and 1 more"
+    assert {shown["experiment"].value for name, shown in about.items() if name.endswith("_rate")} == {"essays"}
 
 
-def test_a_share_of_no_answers_says_that_there_are_none(home: Callable[..., Home]) -> None:
+def test_a_check_tells_of_the_whole_experiment_so_far_whichever_segments_came_last(home: Callable[..., Home]) -> None:
+    here = with_pairs(home(more="batch: {segments: 3}"))
+    here.materialize("submitted_batches", keys=here.segments())
+    for ended, key in enumerate(here.segments(), start=1):
+        found = evaluated(here, "provider_outputs", "comparisons", keys=(key,))
+        assert found["parse_rate"].metadata["of"].value == 5 * ended
+        assert found["parse_rate"].metadata["experiment"].value == "essays"
+
+
+def test_what_a_check_found_wrong_is_looked_at_again_until_it_is_mended(
+    home: Callable[..., Home], tmp_path: Path
+) -> None:
+    here = with_pairs(home(more="batch: {segments: 2}"))
+    here.materialize("submitted_batches", keys=here.segments())
+    first, second = here.segments()
+    evaluated(here, "provider_outputs", "comparisons", keys=(first,))
+    (path,) = tmp_path.glob("store/comparisons/**/*.parquet")
+    sound = path.read_bytes()
+    rewrite(tmp_path, lambda rows: rows.slice(1))
+    assert failed(evaluated(here, "comparisons", keys=(first,))) == {"conservation"}
+    found = evaluated(here, "provider_outputs", "comparisons", keys=(second,))
+    assert failed(found) == {"conservation"}
+    assert found["conservation"].metadata["to mend"].value == first
+    path.write_bytes(sound)
+    assert failed(evaluated(here, "comparisons", keys=(second,))) == set()
+
+
+def test_no_other_experiments_good_answers_hide_a_share_that_is_too_small(
+    home: Callable[..., Home], experiment_file: Callable[..., Path]
+) -> None:
+    here = home(faults=parse_faults("answer.unparseable=0.5"))
+    assert failed(finished(here)) == {"parse_rate"}
+    experiment_file(name="lenient", more="checks: {parse_rate: 0.0}")
+    here.tick("experiment_files")
+    here.materialize("samples", "pairs", keys=["lenient"])
+    other = here.segments()[-1]
+    here.materialize("submitted_batches", keys=[other])
+    found = evaluated(here, "provider_outputs", "comparisons", keys=(other,))
+    assert failed(found) == {"parse_rate"}
+    assert found["parse_rate"].metadata["to mend"].value == "essays"
+    table = str(found["parse_rate"].metadata["experiments"].value).splitlines()[2:]
+    assert [line.split(" | ")[0] for line in table] == ["| essays", "| lenient"]
+
+
+def test_a_share_of_no_answers_is_nothing_to_judge_yet(home: Callable[..., Home]) -> None:
     found = finished(home(faults=parse_faults("answer.refusal=1.0")))
-    assert found["parse_rate"].metadata["of"].value == 0
-    assert str(found["parse_rate"].description).startswith("There is nothing to take a share of")
+    assert failed(found) == {"refusal_rate"}
+    assert "rate" not in found["parse_rate"].metadata
+    assert str(found["parse_rate"].description) == "Nothing to judge yet: no answer came back."
+
+
+def test_a_bias_without_both_orders_is_nothing_to_judge(home: Callable[..., Home]) -> None:
+    here = home()
+    finished(here)
+    bias = evaluated(here, "diagnostics", keys=("essays",))["position_bias"]
+    assert bias.passed
+    assert "worst" not in bias.metadata
+    assert str(bias.description).startswith("Nothing to judge: no pair was judged in both orders")

@@ -4,9 +4,14 @@ import subprocess
 import sys
 
 import dagster as dg
+import pyarrow as pa
+import pytest
 
 from assets.definitions import build_defs, defs
+from assets.metadata import column_schema
 from assets.partitions import Block, blocks, covered
+from pipeline.operations.material import PAIRS
+from pipeline.tasks import task_named, tasks
 
 GRAPH = {
     "samples": ("experiments", []),
@@ -45,10 +50,22 @@ def test_the_graph_is_the_one_of_the_design() -> None:
     assert [check.name for check in graph.asset_check_keys if graph.get(check).blocking] == ["conservation"]
 
 
+def test_a_column_has_the_type_that_the_reference_names() -> None:
+    by_name = {each.name: each.type for each in column_schema(task_named("pairwise").SCHEMA).columns}
+    assert (by_name["model"], by_name["repeat"]) == ("string (dictionary)", "int16")
+    assert by_name["judged_at"] == "timestamp[us, tz=UTC]"
+
+
+@pytest.mark.parametrize("schema", [PAIRS, *(task.SCHEMA for task in tasks().values())])
+def test_every_column_says_what_it_means(schema: pa.Schema) -> None:
+    assert [each.name for each in column_schema(schema).columns if not each.description] == []
+
+
 def test_every_sensor_is_on_and_no_schedule_is_there() -> None:
     repository = defs.get_repository_def()
     on = {sensor.name for sensor in repository.sensor_defs if sensor.default_status is dg.DefaultSensorStatus.RUNNING}
     assert on == {"experiment_files", "batch_status", "finished_experiments", "stuck_batches", "automation"}
+    assert all(sensor.description for sensor in repository.sensor_defs)
     assert repository.schedule_defs == []
 
 

@@ -1,14 +1,17 @@
 """Samples and pairs as Dagster shows them: of the newest version, and of no texts that the experiment is not about."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from pipeline.clock import FixedClock
 from pipeline.errors import ConfigError
 from pipeline.ids import ExperimentName
-from pipeline.operations.catalogue import planned_from_file
+from pipeline.operations.catalogue import planned_from_file, take_in
 from pipeline.operations.studies import newest_version
+from pipeline.operations.worker import Worker
 from tests.assets.dagster_home import Home
 from tests.assets.test_judging import failure, shown
 from tests.assets.test_sensors import with_pairs
@@ -37,6 +40,21 @@ def test_the_newest_version_is_the_one_that_the_logs_named_last(
     assert shown(result, "pairs")["essays"]["dagster/partition_row_count"] == 15
 
 
+def test_in_one_log_the_order_of_commits_tells_the_newest_version_and_no_clock(
+    home: Callable[..., Home], experiment_file: Callable[..., Path]
+) -> None:
+    here = home()
+    here.tick("experiment_files")
+    ahead = FixedClock(datetime.now(UTC) + timedelta(hours=3))
+    with Worker(here.worker.store, clock=ahead, settings=here.worker.settings) as worker:
+        planned = planned_from_file(worker, ESSAYS)
+        assert planned is not None
+        take_in(worker, planned)
+    experiment_file(more="checks: {parse_rate: 0.5}")
+    here.materialize("pairs", keys=["essays"])
+    assert newest_version(here.worker, ESSAYS).checks.parse_rate == 0.5
+
+
 def test_samples_that_are_not_those_of_the_runs_are_refused_and_not_stored(
     home: Callable[..., Home], experiment_file: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -61,3 +79,6 @@ def test_pairs_tell_how_much_nobody_asked_for_yet(home: Callable[..., Home]) -> 
     here.materialize("submitted_batches", keys=here.segments()[:1])
     told = shown(here.materialize("pairs", keys=["essays"]), "pairs")["essays"]
     assert (told["requests"], told["requests nobody asked for yet"]) == (15, 10)
+    head, _, line = str(told["grid"]).splitlines()
+    assert head == "| run | requests | segments | not asked for | ≈ input tokens |"
+    assert line.startswith("| essays--default--openai--gpt-6-luna--default--forward | 15 | 3 | 10 |")

@@ -12,6 +12,8 @@ import pytest
 
 from assets.definitions import build_defs
 from assets.resources import Workers
+from pipeline.ids import ExperimentName
+from pipeline.operations.by_segment import all_segments
 from pipeline.simulator import parse_faults
 from tests.assets.dagster_home import Home
 from tests.assets.test_sensors import with_pairs
@@ -104,7 +106,20 @@ def test_a_cell_that_is_not_back_says_so(home: Callable[..., Home]) -> None:
     here = with_pairs(home(latency_seconds=600))
     here.materialize("submitted_batches", keys=here.segments())
     told = failure(here.materialize("provider_outputs", keys=here.segments(), raises=False))
-    assert told.startswith("1 of 1 segments are not back from their provider yet: s000-1 is")
+    assert told == f"the segment is not back from its provider yet: {RUN}--s000: submitted (validating)"
+
+
+def test_a_reason_names_the_segments_it_holds_for_and_those_with_the_same_one_together(
+    home: Callable[..., Home],
+) -> None:
+    here = with_pairs(home(judges=BOTH, more="batch: {segments: 2}", latency_seconds=600))
+    here.materialize("submitted_batches", keys=here.segments()[:3])
+    told = failure(here.materialize("provider_outputs", keys=here.segments(), raises=False))
+    first, _, _, last = here.segments()
+    assert told == (
+        f"4 of 4 segments are not back from their providers yet: {first} and 2 more: submitted (validating); "
+        f"{last}: not asked for; materialize submitted_batches first"
+    )
 
 
 @pytest.mark.parametrize("asset", ["provider_outputs", "comparisons"])
@@ -114,20 +129,20 @@ def test_a_cell_that_nobody_sent_says_what_to_do_whether_there_is_a_key_or_not(
     here = with_pairs(home())
     monkeypatch.delenv("OPENAI_API_KEY")
     told = failure(here.materialize(asset, keys=here.segments(), raises=False))
-    assert "nobody asked to send it; materialize submitted_batches first" in told
+    assert told.endswith(f": {RUN}--s000: not asked for; materialize submitted_batches first")
 
 
 def test_a_cell_that_is_read_too_early_says_so(home: Callable[..., Home]) -> None:
     here = with_pairs(home(latency_seconds=600))
     here.materialize("submitted_batches", keys=here.segments())
     told = failure(here.materialize("comparisons", keys=here.segments(), raises=False))
-    assert told.startswith("1 of 1 segments are not finished: s000-1 is submitted")
+    assert told.startswith(f"the segment is not finished: {RUN}--s000: submitted")
 
 
 def test_an_account_without_credit_is_said_in_words_and_goes_on_when_mended(home: Callable[..., Home]) -> None:
     here = with_pairs(home(faults=parse_faults("create.quota=1"), more="batch: {segments: 2}"))
     told = failure(here.materialize("submitted_batches", keys=here.segments(), raises=False))
-    assert "not at their provider yet" in told
+    assert "not at their providers yet" in told
     assert "refused" in told
     (told_of,) = here.tick("stuck_batches").asset_events
     assert "mend the account" in str(told_of.metadata["batches"].value), "a person is told what helps"
@@ -142,14 +157,14 @@ def test_a_missing_key_is_said_before_anything_is_sent(
     here = with_pairs(home())
     monkeypatch.delenv("OPENAI_API_KEY")
     told = failure(here.materialize("submitted_batches", keys=here.segments(), raises=False))
-    assert told.startswith(f"1 of 1 segments are not at their provider yet: {RUN}: OPENAI_API_KEY is not set; export")
+    assert told.startswith(f"the segment is not at its provider yet: {RUN}: OPENAI_API_KEY is not set; export")
     assert list(here.simulator.ledger.billed()) == []
 
 
 def test_a_missing_key_keeps_no_other_run_from_being_sent(home: Callable[..., Home]) -> None:
     here = with_pairs(home(judges="[{provider: groq, model: llama-9}, {provider: openai, model: gpt-6-luna}]"))
     told = failure(here.materialize("submitted_batches", keys=here.segments(), raises=False))
-    assert told.startswith("1 of 2 segments are not at their provider yet: essays--default--groq--llama-9--")
+    assert told.startswith("1 of 2 segments is not at its provider yet, the other is: essays--default--groq--llama-9--")
     assert "GROQ_API_KEY is not set" in told
     assert here.green("submitted_batches") == {f"{RUN}--s000"}
     here.launch(here.tick("batch_status"))
@@ -163,7 +178,7 @@ def test_a_damaged_log_keeps_no_other_run_from_being_sent_fetched_and_read(
     damage(tmp_path, OTHER)
     for asset in ("submitted_batches", "provider_outputs", "comparisons"):
         told = failure(here.materialize(asset, keys=here.segments(), raises=False))
-        assert told.startswith("1 of 2 segments are not ")
+        assert told.startswith("1 of 2 segments is not ")
         assert "its bytes were changed or cut" in told
         assert here.green(asset) == {f"{RUN}--s000"}
 
@@ -200,6 +215,27 @@ def test_the_submit_job_fixes_nothing_that_is_over_its_budget_or_has_no_key(
     monkeypatch.delenv("OPENAI_API_KEY")
     assert failure(submit(here, 15)).startswith("OPENAI_API_KEY is not set")
     assert here.worker.experiment_names() == []
+
+
+def test_a_provider_that_asks_for_patience_gets_no_batch_of_a_further_run(home: Callable[..., Home]) -> None:
+    here = with_pairs(home(judges=BOTH, faults=parse_faults("create.429:600=1")))
+    told = failure(here.materialize("submitted_batches", keys=here.segments(), raises=False))
+    assert here.green("submitted_batches") == set()
+    assert list(here.simulator.ledger.billed()) == [], "the second run would have been taken"
+    assert "openai asked for patience" in told
+    assert [each.is_asked for each in all_segments(here.worker, ExperimentName("essays"))] == [True, True]
+    assert here.tick("batch_status").run_requests in ([], None), "nor does a sensor ask before it is time"
+
+
+def test_submitting_again_tells_dagster_nothing_new_and_says_so(
+    home: Callable[..., Home], capfd: pytest.CaptureFixture[str]
+) -> None:
+    here = home(more="batch: {segments: 3}")
+    assert len(submit(here, 15).get_asset_materialization_events()) == 3
+    again = submit(here, 0)
+    assert again.success
+    assert again.get_asset_materialization_events() == []
+    assert "nothing was new: 3 segments of essays had been sent before" in capfd.readouterr().err
 
 
 def test_a_live_judge_is_called_when_its_cell_is_materialized(home: Callable[..., Home]) -> None:

@@ -1,12 +1,13 @@
 """What people look at in Dagster: a judge's words are shown as they are, and nothing they contain comes to life."""
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from assets.metadata import markdown_list, markdown_table, signed
+from assets.metadata import markdown_list, markdown_table, preview, signed
 
 PLANTED = [
     "![x](https://evil.test/pixel.png)",
@@ -59,6 +60,16 @@ def test_a_list_shows_exactly_its_lines(lines: list[str]) -> None:
     assert words(parsed) == [plain(line) for line in lines]
     assert sum(token.type == "list_item_open" for token in parsed) == len(lines)
     assert not ALIVE & {token.type for token in parsed}
+
+
+def test_a_preview_leaves_out_columns_that_say_nothing() -> None:
+    table = pa.table({"first_id": ["a", "b"], "reason": pa.nulls(2, pa.string()), "content": [None, "x"]})
+    assert str(preview(table).value).splitlines() == [
+        "| first\\_id | content |",
+        "| --- | --- |",
+        "| a |  |",
+        "| b | x |",
+    ]
 
 
 @pytest.mark.parametrize(
