@@ -56,6 +56,7 @@ def submit(file: FileArgument, most_requests: MostOption = None, store: StoreOpt
 
 
 _UNSENT = NOT_SENT | UNSETTLED
+_ELSEWHERE = "another worker is at it"
 _NOTHING_YET = "interrupted; nothing was planned or sent yet; run it again"
 
 
@@ -69,8 +70,12 @@ def _tell_unsent(runs: list[Run]) -> bool:
         for batch in run.state.batches.active.values()
         if batch.phase in _UNSENT
     ]
+    unsent = {run.run_id: run for run, _ in batches if run.failure is None}
+    elsewhere = {name for name, run in unsent.items() if not run.worker.leases.is_free(name)}
+    told = [(run.failure or "", run) for run in failed]
+    told += [(_ELSEWHERE if run.run_id in elsewhere else _why(batch), run) for run, batch in batches]
     reasons: dict[str, dict[RunId, None]] = {}
-    for why, run in (*((run.failure or "", run) for run in failed), *((_why(batch), run) for run, batch in batches)):
+    for why, run in told:
         reasons.setdefault(why, {})[run.run_id] = None
     for why, together in reasons.items():
         complain(f"{and_more(list(together))}: {why}", title="not sent")

@@ -142,7 +142,8 @@ def _keep(run: Run, batch: BatchState, numbers: Iterator[int], answers: list[Liv
             except StoreError as error:
                 client.stop()
                 unstored = counted(len(answers), "answer")
-                run.notify(batch, f"{unstored} could not be stored, which is tried again: {error}", warning=True)
+                kept = "could not be stored yet, which is tried again: let this command run on"
+                run.notify(batch, f"{unstored} {kept}; {error}", warning=True)
             else:
                 return
             run.worker.clock.sleep(min(pause, run.worker.pace.lease / 3))

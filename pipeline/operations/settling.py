@@ -26,6 +26,7 @@ from pipeline.storage import checkpoints, keys
 
 _IDS_THAT_PROVE = 20
 _MACHINES_THAT_TELL = 3  # to void takes another look after these, by whatever clock
+_LAST_LOOK = timedelta(days=30)  # so long providers keep answers: what was made before is of no use to anybody
 
 
 def settle_due(run: Run) -> int:
@@ -84,18 +85,22 @@ def is_our_account(run: Run, batch: BatchState) -> bool:
 
 
 def _look(run: Run, batch: BatchState, *, earlier: timedelta = timedelta()) -> list[RemoteBatch]:
-    """Return the batches at the provider that are, or may be, this attempt's; also those made so much earlier."""
+    """Return the batches at the provider that are, or may be, this attempt's; also those made so much earlier.
+
+    An attempt that was opened later than now was opened by a clock that is off, by nobody knows how much.
+    """
     assert batch.batch_key is not None, "an opened attempt has a key"
     assert batch.opened_at is not None, "an opened attempt has a time"
+    since = min(batch.opened_at, run.worker.clock.now()) - earlier
     provider = run.provider
     if not isinstance(provider, ProbableProvider):
         files = (batch.file_id,) if batch.file_id else ()
-        found = provider.find(Sought(batch_key=batch.batch_key, since=batch.opened_at - earlier, files=files))
+        found = provider.find(Sought(batch_key=batch.batch_key, since=since, files=files))
         taken = belonging(run.state.batches.values())
         return [each for each in found if each.remote_id not in taken]
     taken = known_remote_ids(run)
     requests = batch.input.requests if batch.input else batch.requests
-    candidates = provider.candidates(since=batch.opened_at - earlier, requests=requests)
+    candidates = provider.candidates(since=since, requests=requests)
     return [each for each in candidates if each.remote_id not in taken and may_be_ours(run, batch, provider, each)]
 
 
@@ -218,18 +223,31 @@ def _worth(remote: RemoteBatch) -> tuple[bool, str, str]:
 
 
 def _void(run: Run, batch: BatchState) -> bool:
-    for file_id in batch.files:
-        run.provider.discard(file_id)
-    late = _look(run, batch)
-    if late:
-        return _adopt(run, batch, late)
-    if _older(run, batch):
-        run.notify(batch, "an older batch of this size is still open; its ids will tell whether it is ours")
-        return False
+    """Give the attempt up if it is not there, nor after its input is gone; return whether it is settled."""
+    settled = _last_look(run, batch)
+    if settled is None and batch.files:
+        for file_id in batch.files:
+            run.provider.discard(file_id)
+        settled = _last_look(run, batch)
+    if settled is not None:
+        return settled
     reason = f"not at the provider {run.worker.pace.quiet:g} s after it was first missed"
     run.record(Voided(batch_id=batch.batch_id, attempt=batch.attempt, reason=reason))
     run.notify(batch, "was not created" + ("" if batch.cancel_asked else "; it will be sent again"))
     return True
+
+
+def _last_look(run: Run, batch: BatchState) -> bool | None:
+    """Look farther back than clocks are off; return whether the attempt is settled, or None if it is not there."""
+    near = _look(run, batch)
+    older = near or _look(run, batch, earlier=_LAST_LOOK)
+    is_exact = not isinstance(run.provider, ProbableProvider)
+    if found := near or [each for each in older if is_exact or each.end is not None]:
+        return _adopt(run, batch, found)
+    if older:
+        run.notify(batch, "an older batch of this size is still open; its ids will tell whether it is ours")
+        return False
+    return None
 
 
 def adopt_by_hand(run: Run, batch: BatchState, remote_id: str) -> None:

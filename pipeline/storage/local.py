@@ -7,6 +7,7 @@ link either makes the name or fails, and readers never see a part of a file.
 import contextlib
 import errno
 import os
+import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -68,13 +69,16 @@ class LocalStore:
 
     def exists(self, key: str) -> bool:
         """Say whether there is such an object now."""
-        return self._path(key).is_file()
+        path = self._path(key)
+        with self._explained(key, "find"), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            return stat.S_ISREG(path.stat().st_mode)
+        return False
 
     def list_from(self, folder: str, *, after: str = "") -> list[str]:
         """Return every key below the folder that sorts behind `after`, in order."""
         found: list[str] = []
         with self._explained(folder, "list"):
-            for place, _, names in os.walk(self._root / folder):
+            for place, _, names in os.walk(self._root / folder, onerror=_unless_missing):
                 base = Path(place).relative_to(self._root).as_posix()
                 found += [f"{base}/{name}" for name in names if not name.startswith(TEMPORARY)]
         return sorted(key for key in found if key > after)
@@ -102,16 +106,22 @@ class LocalStore:
         except OSError as error:
             if isinstance(error, FileNotFoundError) and verb != "create":
                 raise MissingError(f"there is no {key} in {self.url}") from error
-            raise StoreError(f"cannot {verb} {key} in {self.url}: {_remedy(error)}") from error
+            raise StoreError(f"cannot {verb} {key} in {self.url}: {_remedy(error, verb)}") from error
 
 
-def _remedy(error: OSError) -> str:
+def _unless_missing(error: OSError) -> None:
+    """Raise what keeps a folder from being listed: only one that is not there counts as empty."""
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
+def _remedy(error: OSError, verb: str) -> str:
     if error.errno in {errno.EPERM, errno.ENOTSUP, errno.EMLINK}:
         return f"{error.strerror}; the store needs a file system with hard links"
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        return f"{error.strerror}; free some space and run `pairlog resume`"
+        return f"{error.strerror}; free some space"
     if error.errno in {errno.EACCES, errno.EROFS, errno.ENOENT}:
-        return f"{error.strerror}; the store cannot be written by this user"
+        return f"{error.strerror}; the store cannot be {'written' if verb == 'create' else 'read'} by this user"
     return error.strerror or str(error)
 
 

@@ -247,3 +247,15 @@ def test_what_may_have_been_created_is_told_with_what_settles_it_and_until_when(
     lines = [line for line in resumed.err.splitlines() if line.startswith("looks until ")]
     assert lines
     assert all(line.endswith(" UTC for what may be at the provider") for line in lines)
+
+
+def test_a_run_that_another_worker_is_sending_is_told_as_such(
+    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    store = LocalStore(tmp_path / ".pairlog")
+    with Worker(store, clock=SystemClock(), settings=Settings(environment(simulator))) as other:
+        assert other.leases.take("essays--default--openai--gpt-6-luna--default--forward") is not None
+        called = pairlog("submit", experiment_file())
+    assert called.code == 1
+    assert "not sent: essays--default--openai--gpt-6-luna--default--forward: another worker is at it" in called.err
+    assert simulator.ledger.creates == []

@@ -147,21 +147,22 @@ class _OffClock(SystemClock):
 @pytest.mark.parametrize(
     "model", ["openai, model: gpt-6-luna", "anthropic, model: claude-haiku-5-5", "mistral, model: m"]
 )
-@pytest.mark.parametrize("days", [-1, 1])
-def test_a_clock_that_is_a_day_off_neither_pays_twice_nor_waits_for_ever(
-    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile, days: int, model: str
+@pytest.mark.parametrize(("days", "later"), [(-1, 0), (1, 0), (3, 0), (3, 3), (400, 0)])
+def test_a_clock_that_is_off_by_days_neither_pays_twice_nor_waits_for_ever(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile, days: int, later: int, model: str
 ) -> None:
     simulator = simulate(faults=parse_faults("create.lost=1"))
     quick = {"PAIRLOG_QUIET_SECONDS": "0.3", "PAIRLOG_LEASE_SECONDS": "0.3"}
     settings = Settings({**everywhere(simulator.url), **quick})
     with Worker(store, clock=_OffClock(timedelta(days=days)), settings=settings) as off:
         submitted(off, experiment_file(judges=f"[{{provider: {model}}}]"))
-    with Worker(store, clock=SystemClock(), settings=settings) as right:
-        runs = [run for name in right.experiment_names() for run in right.runs(name)]
-        end = resume(right, runs, interval=0.05)
+    with Worker(store, clock=_OffClock(timedelta(days=later)), settings=settings) as other:
+        runs = [run for name in other.experiment_names() for run in other.runs(name)]
+        end = resume(other, runs, interval=0.05)
         assert not end.is_open
         assert simulator.ledger.totals.requests == 15
-        check_against_ledger(right, simulator.ledger)
+        assert len(simulator.ledger.batches) == 1
+        check_against_ledger(other, simulator.ledger)
 
 
 def test_the_key_of_another_account_is_named_and_nothing_is_lost(

@@ -163,6 +163,35 @@ def test_files_are_as_private_as_the_umask_says(tmp_path: Path, umask: int, mode
     assert (tmp_path / "store/log/r/a.json").stat().st_mode & 0o777 == mode
 
 
+@pytest.fixture
+def of_another_user(tmp_path: Path) -> Iterator[LocalStore]:
+    """A store with one object, in a folder that this user may not enter."""
+    store = LocalStore(tmp_path / "store")
+    store.put_new("log/r/a.json", b"one")
+    (tmp_path / "store").chmod(0)
+    user = os.geteuid()
+    os.seteuid(user or 65534)  # nothing is closed to root
+    yield store
+    os.seteuid(user)
+    (tmp_path / "store").chmod(0o755)
+
+
+def test_what_may_not_be_looked_at_is_not_taken_for_empty(of_another_user: LocalStore) -> None:
+    for look in (
+        lambda: of_another_user.list_from("log"),
+        lambda: of_another_user.exists("log/r/a.json"),
+        lambda: of_another_user.get("log/r/a.json"),
+    ):
+        with pytest.raises(StoreError, match=r"cannot (list|find|read) log.* the store cannot be read by this user"):
+            look()
+
+
+def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "store")
+    assert store.list_from("log") == []
+    assert not store.exists("log/r/a.json")
+
+
 def test_a_reader_never_sees_a_part_of_an_object(tmp_path: Path) -> None:
     store, body, seen = LocalStore(tmp_path), os.urandom(1 << 20), set()
     done = threading.Event()
