@@ -81,7 +81,7 @@ class Settings:
         if name is None:
             raise ConfigError(f"{' or '.join(names)} is not set; export the key of the account that is to pay")
         value = self._environment[name]
-        if value != value.strip() or any(mark in value for mark in "\"'") or not value.isprintable():
+        if any(mark in value for mark in " \"'") or not value.isprintable():
             raise ConfigError(f"{name} holds white space, quotes or control characters; set it to the bare key")
         if not value.isascii():
             raise ConfigError(f"{name} holds characters that no key has; set it to the bare key")

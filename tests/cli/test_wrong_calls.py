@@ -81,6 +81,7 @@ def test_a_store_that_cannot_be_one_is_named(
         ("OPENAI_API_KEY", "", "OPENAI_API_KEY"),
         ("OPENAI_API_KEY", "sk-canary\n", "OPENAI_API_KEY"),
         ("OPENAI_API_KEY", '"sk-canary"', "OPENAI_API_KEY"),
+        ("OPENAI_API_KEY", "sk canary", "white space"),
         ("OPENAI_BASE_URL", "http://api.example.com/v1", "https"),
         ("OPENAI_BASE_URL", "http://169.254.169.254/v1", "https"),
         ("OPENAI_BASE_URL", "https://169.254.169.254/v1", "no provider"),
