@@ -29,23 +29,26 @@ def plan(file: FileArgument, as_json: JsonOption = False, store: StoreOption = N
         run.config.run_id: [run.config.requests, len(run.segments), run.bytes, run.input_tokens] for run in planned.runs
     }
     show_runs(f"experiment {planned.experiment.name}", ["requests", "batches", "bytes", "≈ input tokens"], lines)
-    tell_left_out(planned)
-    tell_outlook(planned)
-    _tell_models(planned)
+    tell_beforehand(planned)
     later = sum(run.later for run in planned.runs)
     if later:
         turns = counted(later, "request is a later turn", "requests are later turns")
         say(f"{turns}: each follows a real answer, and they are batched as those come in")
-    too_large = sum(run.too_large for run in planned.runs)
-    if too_large:
-        complain(
-            f"{counted(too_large, 'request is', 'requests are')} larger than a batch may be and will end as errored",
-            title="note",
-        )
     pairs = f"{counted(len(planned.pairs), 'pair')}, " if len(planned.pairs) else ""
     requests = counted(sum(run.config.requests for run in planned.runs), "request")
     say(f"{counted(len(planned.samples), 'sample')}, {pairs}{requests}; nothing was written or sent")
     _tell_known(worker, planned)
+
+
+def tell_beforehand(planned: Plan) -> None:
+    """Say what there is to know about a plan before anything is paid for."""
+    _tell_left_out(planned)
+    _tell_outlook(planned)
+    _tell_models(planned)
+    too_large = sum(run.too_large for run in planned.runs)
+    if too_large:
+        larger = counted(too_large, "request is", "requests are")
+        complain(f"{larger} larger than a batch may be and will end as errored", title="note")
 
 
 def _tell_models(planned: Plan) -> None:
@@ -83,7 +86,7 @@ def tell_kept(planned: Plan, runs: list[Run]) -> None:
         say(f"`{key}` of this file holds for new runs only; it stays as it was for {and_more(keeping)}")
 
 
-def tell_left_out(planned: Plan) -> None:
+def _tell_left_out(planned: Plan) -> None:
     """Say what is not judged: rows that are blank or repeat others, and what an earlier experiment did not write."""
     if planned.samples.blank:
         say(f"{counted(planned.samples.blank, 'blank row')} left out")
@@ -95,7 +98,7 @@ def tell_left_out(planned: Plan) -> None:
         complain(f"{missing} not there to be judged: {reasons}", title="note")
 
 
-def tell_outlook(planned: Plan) -> None:
+def _tell_outlook(planned: Plan) -> None:
     """Say before anything is paid for that no ranking of all can come of these pairs, and what helps."""
     found = planned.cohesion()
     if found is None:

@@ -19,7 +19,7 @@ from pipeline.cli.app import (
     named,
     worker_on,
 )
-from pipeline.cli.planned import tell_kept, tell_left_out, tell_outlook
+from pipeline.cli.planned import tell_beforehand, tell_kept
 from pipeline.cli.screen import complain, progress_of, say, show_status
 from pipeline.ids import RunId
 from pipeline.operations import plans
@@ -99,8 +99,7 @@ def submitted(worker: Worker, file: str, *, most_requests: int | None = None, he
         here: the store is the working directory's own, because nobody named one.
     """
     planned = plans.plan(file, worker=worker)
-    tell_left_out(planned)
-    tell_outlook(planned)
+    tell_beforehand(planned)
     check_start(worker, planned, most_requests=most_requests)
     if here and (made := new_store(file, planned.experiment.name)):
         say(f"this makes a new store in {made}")

@@ -124,12 +124,17 @@ def test_mistakes_that_are_seen_late_name_their_line_and_field_too(
     ("model", "is_told"), [("gpt-6-lunaaa", True), ("gpt-6-luna", False), ("gpt-5-2026-01-01", False)]
 )
 def test_a_model_that_is_spelled_like_a_known_one_is_noted_and_not_refused(
-    pairlog: Callable[..., Called], experiment_file: Callable[..., Path], model: str, is_told: bool
+    pairlog: Callable[..., Called],
+    simulator: Simulator,
+    experiment_file: Callable[..., Path],
+    model: str,
+    is_told: bool,
 ) -> None:
-    called = pairlog("plan", experiment_file(judges=f"[{{provider: openai, model: {model}}}]"))
-    assert called.code == 0
     words = "note: gpt-6-lunaaa is not a model of openai that is known here; did you mean gpt-6-luna?"
-    assert (words in called.err) is is_told
+    for command in ("plan", "submit"):
+        called = pairlog(command, experiment_file(judges=f"[{{provider: openai, model: {model}}}]"))
+        assert called.code == 0
+        assert (words in called.err) is is_told
 
 
 SELVES = "only `rank --by sample` counts such a pair"
