@@ -85,7 +85,7 @@ def void(
 def _unsettled(run: Run, batch_id: str) -> BatchState:
     batch = run.refresh().batches.get(BatchId(batch_id))
     if batch is None:
-        raise ConfigError(f"{run.run_id} has no batch {batch_id!r}; `pairlog status` lists them")
+        raise ConfigError(f"{run.run_id} has no batch {batch_id!r}; `pairlog status --batches` lists them")
     if batch.phase not in UNSETTLED:
         raise ConfigError(f"{batch_id} is {batch.phase}; only a held or uncertain batch can be settled by hand")
     return batch

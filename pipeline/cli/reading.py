@@ -26,16 +26,17 @@ from pipeline.wording import counted
 def status(
     names: NamesArgument = None,
     as_json: JsonOption = False,
+    batches: Annotated[bool, typer.Option("--batches", help="Every batch too.")] = False,
     as_of: Annotated[str | None, typer.Option("--as-of", metavar="TIME", help="As it was at this time.")] = None,
     store: StoreOption = None,
 ) -> None:
-    """Show the conservation table per experiment, run and batch."""
+    """Show the conservation table per experiment and run, and per batch if asked for."""
     worker, moment = worker_on(store), _moment(as_of)
-    found = store_status(worker, chosen(worker, names), as_of=moment, briefly=not as_json)
+    found = store_status(worker, chosen(worker, names), as_of=moment, briefly=not (as_json or batches))
     if as_json:
         print_json(found)
     elif found.experiments:
-        show_status(each for each in found.experiments if each.runs)
+        show_status((each for each in found.experiments if each.runs), batches=batches)
         for each in found.experiments:
             if not each.runs:
                 say(f"{each.name} was not planned yet at {moment}")

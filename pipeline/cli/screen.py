@@ -125,10 +125,12 @@ def _quietly(standing: Standing) -> str | None:
     return f"looks until {standing.quiet:%H:%M:%S} UTC for what may be at the provider" if standing.quiet else None
 
 
-def show_status(experiments: Iterable[ExperimentStatus]) -> None:
-    """Print the conservation table of each experiment, then what is worth a look."""
+def show_status(experiments: Iterable[ExperimentStatus], *, batches: bool = False) -> None:
+    """Print the conservation table of each experiment, its batches if asked for, then what is worth a look."""
     for experiment in experiments:
         _show_conservation(experiment)
+        if batches:
+            _show_batches(experiment)
         _show_open(experiment)
         for run in experiment.runs:
             _show_attention(run)
@@ -145,6 +147,21 @@ def _show_conservation(experiment: ExperimentStatus) -> None:
     if not any(line[-1] for line in lines.values()):
         headings, lines = headings[:-1], {run_id: line[:-1] for run_id, line in lines.items()}
     show_runs(f"experiment {experiment.name}", headings, lines)
+
+
+def _show_batches(experiment: ExperimentStatus) -> None:
+    """Print a line for each batch; its ids can be copied whole."""
+    headings = ["batch", "attempt", "requests", "phase", "at the provider"]
+    for run in experiment.runs:
+        told = [
+            [batch.batch_id, str(batch.attempt), f"{batch.requests:,}", batch.phase, batch.remote_id or "–"]
+            for batch in run.batches
+        ]
+        lines = [headings, *told]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        say(run.run_id)
+        for *cells, last in lines:
+            say(f"{_aligned(cells, widths[:-1])}   {last}")
 
 
 def _unsent(run: RunStatus) -> int:

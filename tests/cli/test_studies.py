@@ -33,6 +33,10 @@ def test_status_counts_the_batches_that_are_done_and_names_them_to_programs(
     _, behind = (shown.out + shown.err).split(run["run_id"])
     numbers = [int(cell) for cell in behind.split() if cell.isdigit()]
     assert numbers[:4] == [len(run["batches"]), *(run["counts"][name] for name in ("planned", "ok", "open"))]
+    (batch,) = run["batches"]
+    assert batch["remote_id"] not in shown.err
+    (line,) = [line for line in pairlog("status", "--batches").err.splitlines() if batch["batch_id"] in line]
+    assert all(word in line for word in ("published", batch["remote_id"], str(batch["requests"])))
 
 
 def test_a_study_from_plan_to_results(
