@@ -198,7 +198,8 @@ def standing(runs: list[Run]) -> Standing:
     if unasked or unopened:
         segments = [counted(unasked, "segment")] if unasked else []
         never = [f"{counted(unopened, 'request')} of runs never opened"] if unopened else []
-        reasons.append(f"nobody asked for {' and '.join([*segments, *never])}")
+        left = " and ".join([*segments, *never])
+        reasons.append(f"nobody asked for {left}; submit the file again, or materialize them in Dagster")
     return Standing(
         counts=counts,
         is_open=counts.open > 0 or unopened > 0 or any(run.failure for run in runs),
