@@ -126,18 +126,21 @@ def _hold(run: Run) -> None:
 
 
 def _keep(run: Run, batch: BatchState, numbers: Iterator[int], answers: list[LiveAnswer], client: LiveClient) -> None:
-    """Store a second's answers, byte for byte, under the next number that is free.
+    """Store what was answered since the last time, byte for byte, under the next number that is free.
 
-    They are paid for: while the store fails no further call begins, and storing is tried again until it works.
+    They are paid for: while the store fails no further call begins, and storing is tried again until it works. A key
+    that is taken after a try failed is taken by that try: nobody else writes under this worker's name.
     """
     body = _encoder.encode_lines(answers)
     for number in numbers if answers else ():
         part = f"{_LIVE}{number:06d}"
         key = keys.output(run.run_id, batch.batch_id, attempt=batch.attempt, part=part, source=run.worker.name)
-        for pause in chain(_PAUSES, repeat(_PAUSES[-1])):
+        for failures, pause in enumerate(chain(_PAUSES, repeat(_PAUSES[-1]))):
             try:
                 run.worker.store.put_stream(key, compressed([body]))
             except ConflictError:
+                if failures:
+                    return
                 break
             except StoreError as error:
                 client.stop()

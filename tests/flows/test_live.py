@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
 from pathlib import Path
 from threading import Thread, Timer
 
@@ -24,7 +25,7 @@ from pipeline.operations.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, parse_faults
 from pipeline.storage.local import LocalStore
-from pipeline.storage.streams import LONGEST_LINE
+from pipeline.storage.streams import LONGEST_LINE, decompressed, lines
 from tests.conftest import environment
 from tests.flows.listening import listening
 from tests.flows.studies import column, counts, finished, problems, rows, submitted
@@ -209,6 +210,29 @@ def test_a_store_that_is_full_for_a_while_loses_none_of_the_answers_under_way(
     assert not resume(worker, worker.runs(runs[0].experiment.name), interval=0.01).is_open
     assert simulator.ledger.totals.live == counts(worker)["ok"] == 120
     assert problems(worker) == []
+
+
+class Doubtful(LocalStore):
+    """A store that keeps each of the answers' objects and says at the first try that it does not."""
+
+    def put_stream(self, key: str, chunks: Iterable[bytes]) -> None:
+        super().put_stream(key, chunks)
+        if "live-" in key:
+            raise StoreError(f"cannot create {key}: the folder could not be synced")
+
+
+def test_answers_that_were_stored_although_the_store_denied_it_are_not_stored_again(
+    simulate: Simulate, experiment_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    simulator = simulate()
+    store = Doubtful(tmp_path / "store")
+    with Worker(store, clock=SystemClock(), settings=Settings(environment(simulator))) as worker:
+        runs = submitted(worker, experiment_file(judges=LIVE.format(rate=40)))
+        assert not resume(worker, runs, interval=0.01).is_open
+        assert problems(worker) == []
+    kept = [key for key in store.list_from("outputs") if "live-" in key]
+    answers = [line for key in kept for line in lines(decompressed(BytesIO(store.get(key)), key=key)) if line]
+    assert len(answers) == simulator.ledger.totals.live == 15
 
 
 class Hangs(LocalStore):
