@@ -96,7 +96,10 @@ class BatchDraft(msgspec.Struct, kw_only=True, gc=False):
         return self.phase == "published" and (self.cleaned or not (self.file_id or self.other_files))
 
     def finished(self) -> "BatchState":
-        """Return this very batch as a value: from now on nobody can change it."""
+        """Return this very batch as a value: from now on nobody can change it.
+
+        It is not copied: to copy forty fields of 10,000 batches takes almost half as long as all of their fold.
+        """
         self.__class__ = BatchState
         return self  # type: ignore[return-value]  # now it is one
 
