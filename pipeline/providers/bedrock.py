@@ -8,12 +8,13 @@ of them quotas of the model: those here are the common ones. `PartiallyCompleted
 everything else is set as for any AWS tool.
 """
 
+import contextlib
 import functools
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import httpx
 import msgspec
@@ -122,6 +123,20 @@ def _place(uri: str) -> _Place:
     return _Place(found[1], found[2] or "")
 
 
+@contextlib.contextmanager
+def _kept(submission: Submission) -> Iterator[IO[bytes]]:
+    """Keep the lines in a temporary file: S3 wants to read them again where a call is repeated."""
+    with contextlib.ExitStack() as stack:
+        try:
+            file = stack.enter_context(tempfile.TemporaryFile())
+            file.writelines(submission.chunks())
+            file.flush()
+        except OSError as error:
+            where = f"no temporary file in {tempfile.gettempdir()}: {error.strerror}"
+            raise UnavailableError(f"{where}; free some space there, or set TMPDIR") from error
+        yield file
+
+
 class Bedrock:
     """Jobs on objects."""
 
@@ -135,8 +150,7 @@ class Bedrock:
     def upload(self, submission: Submission) -> str:
         """Write the lines to S3 under our key and return where they are."""
         place = self._below(f"in/{submission.batch_key}.jsonl")
-        with tempfile.TemporaryFile() as file:
-            file.writelines(submission.chunks())
+        with _kept(submission) as file:
 
             def put() -> None:
                 file.seek(0)

@@ -4,7 +4,9 @@ import contextlib
 import json
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -88,6 +90,16 @@ def _bedrock(**more: str) -> Any:
     given = {"PAIRLOG_BEDROCK_BUCKET": "s3://meadow/trial", "PAIRLOG_BEDROCK_ROLE": "arn", "AWS_REGION": "us-east-1"}
     keys = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": KEY}
     return providers.module("bedrock").build(Settings(given | keys | more), SystemClock(), transport=None)
+
+
+def test_lines_for_bedrock_that_no_temporary_file_holds_wait_with_words(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    with pytest.raises(
+        UnavailableError, match="gone: No such file or directory; free some space"
+    ):
+        _bedrock().upload(a_submission())
 
 
 @pytest.mark.parametrize(
