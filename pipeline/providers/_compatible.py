@@ -22,6 +22,7 @@ from pipeline.providers._faults import blames_provider
 from pipeline.providers._http import Http, checked_id, decoded, quoted
 from pipeline.providers._listings import Entry, carrying, cut_short, entries, remotes
 from pipeline.settings import Secret
+from pipeline.wording import counted
 
 B = TypeVar("B")
 
@@ -177,7 +178,7 @@ def check_models(http: Http) -> str:
     """List the models, which is free, and return how many there are; the list comes with or without an envelope."""
     answer = http.get("/models", object)
     rows = answer.get("data") if isinstance(answer, dict) else answer
-    return f"{len(rows)} models" if isinstance(rows, list) else "an answer without a list of models"
+    return counted(len(rows), "model") if isinstance(rows, list) else "an answer without a list of models"
 
 
 def newest(http: Http, sought: Sought, *, page_size: int | None = 100) -> Iterator[Entry[RemoteBatch]]:

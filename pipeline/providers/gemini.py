@@ -41,6 +41,7 @@ from pipeline.providers._http import Http, checked_host, checked_id, decoded, fi
 from pipeline.providers._lenient import LineDecoder
 from pipeline.providers._listings import Entry, carrying, entries, raw, remotes
 from pipeline.settings import Secret, Settings
+from pipeline.wording import counted
 
 MODES: tuple[Mode, ...] = ("batch", "live")
 KEYS: tuple[str, ...] = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
@@ -291,7 +292,7 @@ class Gemini:
     def check(self) -> str:
         """List the models, which is free."""
         models = self._http.get(f"/{self._version}/models", _Models, params={"pageSize": 1000}).models
-        return f"{len(models)} models"
+        return counted(len(models), "model")
 
     def close(self) -> None:
         """Close every connection."""
