@@ -21,9 +21,10 @@ from pipeline.simulator.jobs import Job, Order, Phase
 from pipeline.simulator.wires._compatible.lines import CompatibleLines, OpenAIRows, Why
 from pipeline.simulator.wires._compatible.live import CompatibleLive
 from pipeline.simulator.wires._compatible.performing import Dialect
+from pipeline.simulator.wires._speaking import Problem, RefusedError
 from pipeline.simulator.wires.openai.files import FileRoutes
 from pipeline.simulator.wires.openai.keeping import Keeper
-from pipeline.simulator.wires.openai.speaking import Problem, RefusedError, Speaker, as_asked, decoded, whole_number
+from pipeline.simulator.wires.openai.speaking import OpenAISpeaker, as_asked, decoded, whole_number
 
 WIRE = "mistral"
 _PREFIX = "/mistral/v1"
@@ -60,7 +61,7 @@ class _Rows(OpenAIRows):
 
 def routes(engine: Engine) -> list[BaseRoute]:
     """Return the routes of this wire."""
-    speaker = Speaker(engine, worded=_worded)
+    speaker = OpenAISpeaker(engine, WIRE, worded=_worded)
     engine.register(WIRE, CompatibleLines(engine, _DIALECT, _Rows(with_request_id=False), addressed=False))
     return [
         *FileRoutes(engine, WIRE, speaker=speaker, rendered=_file).routes(_PREFIX),
@@ -98,7 +99,7 @@ def _file(file: StoredFile) -> JsonObject:
 class _Jobs:
     """The routes under `/batch/jobs`."""
 
-    def __init__(self, engine: Engine, speaker: Speaker) -> None:
+    def __init__(self, engine: Engine, speaker: OpenAISpeaker) -> None:
         self._engine = engine
         self._speaker = speaker
         self._keeper = Keeper(engine, speaker, WIRE, shown=self._rendered, unknown=_no_batch, ended=_has_ended)
@@ -107,7 +108,7 @@ class _Jobs:
         """Return the routes."""
         route, path = self._speaker.route, f"{prefix}/batch/jobs"
         return [
-            route(path, "create", self._create, method="POST", seen=self._record_create),
+            route(path, "create", self._create, method="POST", seen=self._record_create, reads_first=True),
             route(path, "list", self._list),
             route(f"{path}/{{batch_id}}", "poll", self._keeper.retrieve),
             route(f"{path}/{{batch_id}}/cancel", "cancel", self._keeper.cancel, method="POST"),
@@ -122,9 +123,8 @@ class _Jobs:
 
     def _record_create(self, request: Request, answered: Answered) -> None:
         asked = as_asked(request.state.body, _Asked)
-        self._speaker.record_create(
-            request, answered, wire=WIRE, input_file_id=next(iter(asked.input_files), None), metadata=asked.metadata
-        )
+        request.state.input_file_id, request.state.metadata = next(iter(asked.input_files), None), asked.metadata
+        self._speaker.record_create(request, answered)
 
     async def _list(self, request: Request) -> Response:
         size = whole_number(request, "page_size", default=100, most=1000)

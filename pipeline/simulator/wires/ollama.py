@@ -15,7 +15,8 @@ from starlette.routing import BaseRoute
 from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.judge import Ask, Reply
-from pipeline.simulator.wires.openai.speaking import Problem, RefusedError, Speaker, decoded
+from pipeline.simulator.wires._speaking import Problem, RefusedError
+from pipeline.simulator.wires.openai.speaking import OpenAISpeaker, decoded
 
 WIRE = "ollama"
 _MODELS = ("gpt-oss:20b", "qwen3:8b")
@@ -37,7 +38,7 @@ _FIELDS = frozenset(
 
 def routes(engine: Engine) -> list[BaseRoute]:
     """Return the routes of this wire."""
-    speaker = Speaker(engine, key_of=lambda _: next(iter(engine.settings.api_keys), "none"), worded=_worded)
+    speaker = OpenAISpeaker(engine, WIRE, key_of=lambda _: next(iter(engine.settings.api_keys), "none"), worded=_worded)
     chat = _Chat(engine, speaker)
     return [
         speaker.route("/ollama/api/chat", "live", chat.answer, method="POST"),
@@ -52,7 +53,7 @@ def _worded(problem: Problem) -> JsonObject:
 class _Chat:
     """The routes that answer at once."""
 
-    def __init__(self, engine: Engine, speaker: Speaker) -> None:
+    def __init__(self, engine: Engine, speaker: OpenAISpeaker) -> None:
         self._engine = engine
         self._speaker = speaker
 

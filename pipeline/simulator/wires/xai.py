@@ -21,17 +21,10 @@ from pipeline.simulator.judge import Reply
 from pipeline.simulator.wires._compatible.lines import CompatibleLines, Why
 from pipeline.simulator.wires._compatible.live import CompatibleLive
 from pipeline.simulator.wires._compatible.performing import Dialect
+from pipeline.simulator.wires._speaking import Problem, RefusedError
 from pipeline.simulator.wires.openai.files import FileRoutes
 from pipeline.simulator.wires.openai.keeping import Keeper
-from pipeline.simulator.wires.openai.speaking import (
-    Problem,
-    RefusedError,
-    Speaker,
-    as_asked,
-    decoded,
-    missing,
-    whole_number,
-)
+from pipeline.simulator.wires.openai.speaking import OpenAISpeaker, as_asked, decoded, missing, whole_number
 
 WIRE = "xai"
 _PREFIX = "/xai/v1"
@@ -74,7 +67,7 @@ class _Rows:
 
 def routes(engine: Engine) -> list[BaseRoute]:
     """Return the routes of this wire."""
-    speaker = Speaker(engine)
+    speaker = OpenAISpeaker(engine, WIRE)
     engine.register(WIRE, CompatibleLines(engine, _DIALECT, _Rows(), addressed=True))
     return [
         *FileRoutes(engine, WIRE, speaker=speaker).routes(_PREFIX),
@@ -86,7 +79,7 @@ def routes(engine: Engine) -> list[BaseRoute]:
 class _Batches:
     """The routes under `/batches`."""
 
-    def __init__(self, engine: Engine, speaker: Speaker) -> None:
+    def __init__(self, engine: Engine, speaker: OpenAISpeaker) -> None:
         self._engine = engine
         self._speaker = speaker
         self._keeper = Keeper(engine, speaker, WIRE, shown=self._rendered, unknown=_no_batch, ended=_has_ended)
@@ -95,7 +88,7 @@ class _Batches:
         """Return the routes."""
         route, path = self._speaker.route, f"{prefix}/batches"
         return [
-            route(path, "create", self._create, method="POST", seen=self._record_create),
+            route(path, "create", self._create, method="POST", seen=self._record_create, reads_first=True),
             route(path, "list", self._list),
             route(f"{path}/{{batch_id}}:cancel", "cancel", self._keeper.cancel, method="POST"),
             route(f"{path}/{{batch_id}}", "poll", self._keeper.retrieve),
@@ -117,9 +110,8 @@ class _Batches:
 
     def _record_create(self, request: Request, answered: Answered) -> None:
         asked = as_asked(request.state.body, _Asked)
-        self._speaker.record_create(
-            request, answered, wire=WIRE, input_file_id=asked.input_file_id, metadata={"name": asked.name or ""}
-        )
+        request.state.input_file_id, request.state.metadata = asked.input_file_id, {"name": asked.name or ""}
+        self._speaker.record_create(request, answered)
 
     async def _list(self, request: Request) -> Response:
         begin, end = _page(request)

@@ -10,8 +10,9 @@ from pipeline.simulator.engine import Engine
 from pipeline.simulator.jobs import Job, LineProblem
 from pipeline.simulator.running import Checked, Executed
 from pipeline.simulator.wires._compatible.performing import Dialect, perform
+from pipeline.simulator.wires._speaking import Problem
 from pipeline.simulator.wires.openai.lines import check_lines
-from pipeline.simulator.wires.openai.speaking import Problem, struck
+from pipeline.simulator.wires.openai.speaking import error_body, struck
 
 Why = Literal["expired", "cancelled"]
 _LONGEST_ID = 64
@@ -160,7 +161,7 @@ class OpenAIRows:
 
     def failed(self, custom_id: str, problem: Problem, *, mark: str) -> JsonObject:
         """Return the row of a request that failed."""
-        return self._row(custom_id, mark, self._response(problem.status, problem.body(), mark))
+        return self._row(custom_id, mark, self._response(problem.status, error_body(problem), mark))
 
     def unanswered(self, custom_id: str, why: Why, *, mark: str) -> JsonObject | None:
         """Return the row of a request the batch did not get to."""

@@ -8,7 +8,8 @@ from starlette.routing import Route
 from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.wires._compatible.performing import Dialect, perform
-from pipeline.simulator.wires.openai.speaking import Problem, RefusedError, Speaker, decoded
+from pipeline.simulator.wires._speaking import Problem, RefusedError
+from pipeline.simulator.wires.openai.speaking import OpenAISpeaker, decoded
 
 _MODELS_SINCE = 1_790_000_000
 
@@ -16,7 +17,7 @@ _MODELS_SINCE = 1_790_000_000
 class CompatibleLive:
     """The routes that answer at once; `enveloped` says whether the list of models comes in an object."""
 
-    def __init__(self, engine: Engine, dialect: Dialect, speaker: Speaker, *, enveloped: bool = True) -> None:
+    def __init__(self, engine: Engine, dialect: Dialect, speaker: OpenAISpeaker, *, enveloped: bool = True) -> None:
         self._engine = engine
         self._dialect = dialect
         self._speaker = speaker

@@ -12,12 +12,11 @@ from pipeline.simulator.calls import Answered
 from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.jobs import Job, Order, Phase
+from pipeline.simulator.wires._speaking import Problem, RefusedError
 from pipeline.simulator.wires.openai.files import LIFETIME
 from pipeline.simulator.wires.openai.keeping import Keeper
 from pipeline.simulator.wires.openai.speaking import (
-    Problem,
-    RefusedError,
-    Speaker,
+    OpenAISpeaker,
     as_asked,
     decoded,
     invalid,
@@ -46,23 +45,23 @@ class Batches:
         engine: Engine,
         wire: str,
         *,
-        speaker: Speaker | None = None,
+        speaker: OpenAISpeaker | None = None,
         rendered: Callable[[Job, float], JsonObject] | None = None,
     ) -> None:
         self._engine = engine
         self._wire = wire
-        self._speaker = speaker or Speaker(engine)
+        self._speaker = speaker or OpenAISpeaker(engine, wire)
         self._batch = rendered or rendered_batch
         self._keeper = Keeper(engine, self._speaker, wire, shown=self._rendered, unknown=_no_batch, ended=_has_ended)
 
     def routes(self, prefix: str) -> list[Route]:
         """Return the routes."""
-        route = self._speaker.route
+        route, path = self._speaker.route, f"{prefix}/batches"
         return [
-            route(f"{prefix}/batches", "create", self._create, method="POST", seen=self._record_create),
-            route(f"{prefix}/batches", "list", self._list),
-            route(f"{prefix}/batches/{{batch_id}}", "poll", self._keeper.retrieve),
-            route(f"{prefix}/batches/{{batch_id}}/cancel", "cancel", self._keeper.cancel, method="POST"),
+            route(path, "create", self._create, method="POST", seen=self._record_create, reads_first=True),
+            route(path, "list", self._list),
+            route(f"{path}/{{batch_id}}", "poll", self._keeper.retrieve),
+            route(f"{path}/{{batch_id}}/cancel", "cancel", self._keeper.cancel, method="POST"),
         ]
 
     async def _create(self, request: Request) -> Response:
@@ -72,9 +71,8 @@ class Batches:
 
     def _record_create(self, request: Request, answered: Answered) -> None:
         asked = as_asked(request.state.body, _Asked)
-        self._speaker.record_create(
-            request, answered, wire=self._wire, input_file_id=asked.input_file_id, metadata=asked.metadata
-        )
+        request.state.input_file_id, request.state.metadata = asked.input_file_id, asked.metadata
+        self._speaker.record_create(request, answered)
 
     async def _list(self, request: Request) -> Response:
         limit = whole_number(request, "limit", default=20, most=100)

@@ -9,7 +9,8 @@ from starlette.responses import Response
 from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.jobs import Job, Order
-from pipeline.simulator.wires.openai.speaking import Problem, RefusedError, Speaker
+from pipeline.simulator.wires._speaking import Problem, RefusedError
+from pipeline.simulator.wires.openai.speaking import OpenAISpeaker
 
 
 class Keeper:
@@ -22,7 +23,7 @@ class Keeper:
     def __init__(
         self,
         engine: Engine,
-        speaker: Speaker,
+        speaker: OpenAISpeaker,
         wire: str,
         *,
         shown: Callable[[Job], JsonObject],

@@ -6,9 +6,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pipeline.simulator.engine import Engine
+from pipeline.simulator.wires._speaking import Problem, RefusedError
 from pipeline.simulator.wires.openai.models import MODELS
 from pipeline.simulator.wires.openai.performing import CHAT, RESPONSES, perform
-from pipeline.simulator.wires.openai.speaking import Problem, RefusedError, Speaker, decoded
+from pipeline.simulator.wires.openai.speaking import OpenAISpeaker, decoded
 
 _MODELS_SINCE = 1_790_000_000
 
@@ -16,10 +17,10 @@ _MODELS_SINCE = 1_790_000_000
 class Live:
     """The routes that answer at once."""
 
-    def __init__(self, engine: Engine, wire: str, *, speaker: Speaker | None = None) -> None:
+    def __init__(self, engine: Engine, wire: str, *, speaker: OpenAISpeaker | None = None) -> None:
         self._engine = engine
         self._wire = wire
-        self._speaker = speaker or Speaker(engine)
+        self._speaker = speaker or OpenAISpeaker(engine, wire)
 
     def routes(self, prefix: str) -> list[Route]:
         """Return the routes."""

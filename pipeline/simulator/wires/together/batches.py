@@ -12,8 +12,9 @@ from pipeline.simulator.calls import Answered
 from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.jobs import Job, Order, Phase
+from pipeline.simulator.wires._speaking import Problem, RefusedError
 from pipeline.simulator.wires.openai.keeping import Keeper
-from pipeline.simulator.wires.openai.speaking import Problem, RefusedError, Speaker, as_asked, decoded
+from pipeline.simulator.wires.openai.speaking import OpenAISpeaker, as_asked, decoded
 
 WIRE = "together"
 _ENDPOINT = "/v1/chat/completions"
@@ -33,7 +34,7 @@ _STATUSES: dict[Phase, str] = {
 class Jobs:
     """The routes under `/batches`."""
 
-    def __init__(self, engine: Engine, speaker: Speaker) -> None:
+    def __init__(self, engine: Engine, speaker: OpenAISpeaker) -> None:
         self._engine = engine
         self._speaker = speaker
         self._keeper = Keeper(engine, speaker, WIRE, shown=self._rendered, unknown=_no_batch, ended=_has_ended)
@@ -42,7 +43,7 @@ class Jobs:
         """Return the routes."""
         route, path = self._speaker.route, f"{prefix}/batches"
         return [
-            route(path, "create", self._create, method="POST", seen=self._record_create),
+            route(path, "create", self._create, method="POST", seen=self._record_create, reads_first=True),
             route(path, "list", self._list),
             route(f"{path}/{{batch_id}}", "poll", self._keeper.retrieve),
             route(f"{path}/{{batch_id}}/cancel", "cancel", self._keeper.cancel, method="POST"),
@@ -62,8 +63,8 @@ class Jobs:
         return self._speaker.json({"job": self._rendered(job), "warning": None}, 201)
 
     def _record_create(self, request: Request, answered: Answered) -> None:
-        asked = as_asked(request.state.body, _Asked)
-        self._speaker.record_create(request, answered, wire=WIRE, input_file_id=asked.input_file_id)
+        request.state.input_file_id = as_asked(request.state.body, _Asked).input_file_id
+        self._speaker.record_create(request, answered)
 
     async def _list(self, request: Request) -> Response:  # noqa: ARG002 - a route takes the request
         jobs = self._engine.listed_jobs(wire=WIRE)
