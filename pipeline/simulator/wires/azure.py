@@ -34,9 +34,9 @@ def routes(engine: Engine) -> list[BaseRoute]:
         return rendered_file(file) | ({"status": "pending"} if fresh else {})
 
     return [
-        *FileRoutes(engine, WIRE, speaker=speaker, rendered=rendered).routes(_PREFIX),
-        *Batches(engine, WIRE, speaker=speaker, rendered=_batch).routes(_PREFIX),
-        *Live(engine, WIRE, speaker=speaker).routes(_PREFIX),
+        *FileRoutes(speaker, rendered=rendered).routes(_PREFIX),
+        *Batches(speaker, rendered=_batch).routes(_PREFIX),
+        *Live(speaker).routes(_PREFIX),
     ]
 
 

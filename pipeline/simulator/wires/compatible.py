@@ -22,4 +22,4 @@ def routes(engine: Engine) -> list[BaseRoute]:
     def key(request: Request) -> str:
         return bearer_key(request) or next(iter(engine.settings.api_keys), "none")
 
-    return [*CompatibleLive(engine, _DIALECT, OpenAISpeaker(engine, WIRE, key_of=key)).routes("/compatible/v1")]
+    return [*CompatibleLive(_DIALECT, OpenAISpeaker(engine, WIRE, key_of=key)).routes("/compatible/v1")]

@@ -59,9 +59,9 @@ def routes(engine: Engine) -> list[BaseRoute]:
 
     return [
         speaker.route(f"{_PREFIX}/batches", "list", listed),
-        *FileRoutes(engine, WIRE, speaker=speaker).routes(_PREFIX),
-        *Batches(engine, WIRE, speaker=speaker, rendered=_batch).routes(_PREFIX),
-        *CompatibleLive(engine, _DIALECT, speaker).routes(_PREFIX),
+        *FileRoutes(speaker).routes(_PREFIX),
+        *Batches(speaker, rendered=_batch).routes(_PREFIX),
+        *CompatibleLive(_DIALECT, speaker).routes(_PREFIX),
     ]
 
 

@@ -39,7 +39,7 @@ _FIELDS = frozenset(
 def routes(engine: Engine) -> list[BaseRoute]:
     """Return the routes of this wire."""
     speaker = OpenAISpeaker(engine, WIRE, key_of=lambda _: next(iter(engine.settings.api_keys), "none"), worded=_worded)
-    chat = _Chat(engine, speaker)
+    chat = _Chat(speaker)
     return [
         speaker.route("/ollama/api/chat", "live", chat.answer, method="POST"),
         speaker.route("/ollama/api/tags", "poll", chat.tags),
@@ -53,9 +53,9 @@ def _worded(problem: Problem) -> JsonObject:
 class _Chat:
     """The routes that answer at once."""
 
-    def __init__(self, engine: Engine, speaker: OpenAISpeaker) -> None:
-        self._engine = engine
+    def __init__(self, speaker: OpenAISpeaker) -> None:
         self._speaker = speaker
+        self._engine = speaker.engine
 
     async def answer(self, request: Request) -> Response:
         """Answer a chat."""

@@ -70,19 +70,19 @@ def routes(engine: Engine) -> list[BaseRoute]:
     speaker = OpenAISpeaker(engine, WIRE)
     engine.register(WIRE, CompatibleLines(engine, _DIALECT, _Rows(), addressed=True))
     return [
-        *FileRoutes(engine, WIRE, speaker=speaker).routes(_PREFIX),
-        *_Batches(engine, speaker).routes(_PREFIX),
-        *CompatibleLive(engine, _DIALECT, speaker).routes(_PREFIX),
+        *FileRoutes(speaker).routes(_PREFIX),
+        *_Batches(speaker).routes(_PREFIX),
+        *CompatibleLive(_DIALECT, speaker).routes(_PREFIX),
     ]
 
 
 class _Batches:
     """The routes under `/batches`."""
 
-    def __init__(self, engine: Engine, speaker: OpenAISpeaker) -> None:
-        self._engine = engine
+    def __init__(self, speaker: OpenAISpeaker) -> None:
         self._speaker = speaker
-        self._keeper = Keeper(engine, speaker, WIRE, shown=self._rendered, unknown=_no_batch, ended=_has_ended)
+        self._engine = speaker.engine
+        self._keeper = Keeper(speaker, rendered=_batch, unknown=_no_batch, ended=_has_ended)
 
     def routes(self, prefix: str) -> list[Route]:
         """Return the routes."""
@@ -106,7 +106,7 @@ class _Batches:
             wire=WIRE, input_file_id=file_id, endpoint=_ENDPOINT, metadata={"name": name}, completion_window="24h"
         )
         job = self._keeper.create(request, order, f"batch_{self._engine.clock.nonce()}")
-        return self._speaker.json(self._rendered(job))
+        return self._speaker.json(self._keeper.shown(job))
 
     def _record_create(self, request: Request, answered: Answered) -> None:
         asked = as_asked(request.state.body, _Asked)
@@ -116,8 +116,7 @@ class _Batches:
     async def _list(self, request: Request) -> Response:
         begin, end = _page(request)
         jobs = self._engine.listed_jobs(wire=WIRE)
-        await run_in_threadpool(self._engine.poll, jobs[begin:end])
-        rows = [self._rendered(job) for job in jobs[begin:end]]
+        rows = await self._keeper.all_shown(jobs[begin:end])
         return self._speaker.json({"batches": rows, "pagination_token": str(end) if end < len(jobs) else None})
 
     async def _results(self, request: Request) -> Response:
@@ -134,10 +133,6 @@ class _Batches:
         files = [self._engine.files.get(handle, wire=WIRE) for handle in handles if handle]
         lines = (line.strip() for file in files if file for line in file.path.read_bytes().split(b"\n"))
         return list(islice((line for line in lines if _is_json(line)), begin, end))
-
-    def _rendered(self, job: Job) -> JsonObject:
-        with self._engine.lock:
-            return _batch(job)
 
 
 class _Asked(msgspec.Struct, frozen=True):

@@ -6,7 +6,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pipeline.simulator.documents import JsonObject
-from pipeline.simulator.engine import Engine
 from pipeline.simulator.wires._compatible.performing import Dialect, perform
 from pipeline.simulator.wires._speaking import Problem, RefusedError
 from pipeline.simulator.wires.openai.speaking import OpenAISpeaker, decoded
@@ -17,10 +16,10 @@ _MODELS_SINCE = 1_790_000_000
 class CompatibleLive:
     """The routes that answer at once; `enveloped` says whether the list of models comes in an object."""
 
-    def __init__(self, engine: Engine, dialect: Dialect, speaker: OpenAISpeaker, *, enveloped: bool = True) -> None:
-        self._engine = engine
+    def __init__(self, dialect: Dialect, speaker: OpenAISpeaker, *, enveloped: bool = True) -> None:
         self._dialect = dialect
         self._speaker = speaker
+        self._engine = speaker.engine
         self._enveloped = enveloped
 
     def routes(self, prefix: str) -> list[Route]:

@@ -10,7 +10,6 @@ from starlette.routing import Route
 
 from pipeline.simulator.calls import download
 from pipeline.simulator.documents import JsonObject
-from pipeline.simulator.engine import Engine
 from pipeline.simulator.files import StoredFile
 from pipeline.simulator.running import KEPT_SECONDS
 from pipeline.simulator.wires._speaking import Problem, RefusedError
@@ -24,17 +23,9 @@ LIFETIME = range(3_600, 2_592_001)
 class FileRoutes:
     """The routes under `/files`."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        wire: str,
-        *,
-        speaker: OpenAISpeaker | None = None,
-        rendered: Callable[[StoredFile], JsonObject] | None = None,
-    ) -> None:
-        self._engine = engine
-        self._wire = wire
-        self._speaker = speaker or OpenAISpeaker(engine, wire)
+    def __init__(self, speaker: OpenAISpeaker, *, rendered: Callable[[StoredFile], JsonObject] | None = None) -> None:
+        self._speaker = speaker
+        self._engine = speaker.engine
         self._rendered = rendered or rendered_file
 
     def routes(self, prefix: str) -> list[Route]:
@@ -73,7 +64,7 @@ class FileRoutes:
         now = self._engine.now()
         file = StoredFile(
             file_id=file_id,
-            wire=self._wire,
+            wire=self._speaker.wire,
             filename=upload.filename or "upload",
             purpose=purpose,
             bytes=size,
@@ -86,7 +77,7 @@ class FileRoutes:
 
     async def _list(self, request: Request) -> Response:
         limit = whole_number(request, "limit", default=10_000, most=10_000)
-        files = self._engine.files.all(wire=self._wire)
+        files = self._engine.files.all(wire=self._speaker.wire)
         if request.query_params.get("order", "desc") == "desc":
             files.reverse()
         purpose = request.query_params.get("purpose")
@@ -111,7 +102,7 @@ class FileRoutes:
 
     def _found(self, request: Request) -> StoredFile:
         file_id = request.path_params["file_id"]
-        file = self._engine.files.get(file_id, wire=self._wire)
+        file = self._engine.files.get(file_id, wire=self._speaker.wire)
         if file is None:
             raise RefusedError(Problem(message=f"No such File object: {file_id}", status=404, param="id"))
         return file

@@ -5,7 +5,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from pipeline.simulator.engine import Engine
 from pipeline.simulator.wires._speaking import Problem, RefusedError
 from pipeline.simulator.wires.openai.models import MODELS
 from pipeline.simulator.wires.openai.performing import CHAT, RESPONSES, perform
@@ -17,10 +16,9 @@ _MODELS_SINCE = 1_790_000_000
 class Live:
     """The routes that answer at once."""
 
-    def __init__(self, engine: Engine, wire: str, *, speaker: OpenAISpeaker | None = None) -> None:
-        self._engine = engine
-        self._wire = wire
-        self._speaker = speaker or OpenAISpeaker(engine, wire)
+    def __init__(self, speaker: OpenAISpeaker) -> None:
+        self._speaker = speaker
+        self._engine = speaker.engine
 
     def routes(self, prefix: str) -> list[Route]:
         """Return the routes."""
@@ -46,7 +44,7 @@ class Live:
         if isinstance(done, Problem):
             raise RefusedError(done)
         if done.is_billed:
-            self._engine.bill_live(self._wire, done.ask, done.reply)
+            self._engine.bill_live(self._speaker.wire, done.ask, done.reply)
         return self._speaker.json(done.body)
 
     def _known(self) -> tuple[str, ...]:

@@ -48,10 +48,10 @@ def routes(engine: Engine) -> list[BaseRoute]:
     speaker = OpenAISpeaker(engine, WIRE)
     engine.register(WIRE, CompatibleLines(engine, _DIALECT, _Rows(), addressed=False))
     return [
-        *Uploads(engine, speaker).routes(_PREFIX),
-        *FileRoutes(engine, WIRE, speaker=speaker, rendered=rendered_file).routes(_PREFIX),
-        *Jobs(engine, OpenAISpeaker(engine, WIRE, worded=_worded)).routes(_PREFIX),
-        *CompatibleLive(engine, _DIALECT, speaker, enveloped=False).routes(_PREFIX),
+        *Uploads(speaker).routes(_PREFIX),
+        *FileRoutes(speaker, rendered=rendered_file).routes(_PREFIX),
+        *Jobs(OpenAISpeaker(engine, WIRE, worded=_worded)).routes(_PREFIX),
+        *CompatibleLive(_DIALECT, speaker, enveloped=False).routes(_PREFIX),
     ]
 
 

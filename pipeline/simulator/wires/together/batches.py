@@ -3,14 +3,12 @@
 from datetime import UTC, datetime
 
 import msgspec
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from pipeline.simulator.calls import Answered
 from pipeline.simulator.documents import JsonObject
-from pipeline.simulator.engine import Engine
 from pipeline.simulator.jobs import Job, Order, Phase
 from pipeline.simulator.wires._speaking import Problem, RefusedError
 from pipeline.simulator.wires.openai.keeping import Keeper
@@ -34,10 +32,10 @@ _STATUSES: dict[Phase, str] = {
 class Jobs:
     """The routes under `/batches`."""
 
-    def __init__(self, engine: Engine, speaker: OpenAISpeaker) -> None:
-        self._engine = engine
+    def __init__(self, speaker: OpenAISpeaker) -> None:
         self._speaker = speaker
-        self._keeper = Keeper(engine, speaker, WIRE, shown=self._rendered, unknown=_no_batch, ended=_has_ended)
+        self._engine = speaker.engine
+        self._keeper = Keeper(speaker, rendered=self._rendered, unknown=_no_batch, ended=_has_ended)
 
     def routes(self, prefix: str) -> list[Route]:
         """Return the routes."""
@@ -60,21 +58,18 @@ class Jobs:
             raise RefusedError(Problem(message="input file not found", status=404))
         order = Order(wire=WIRE, input_file_id=file.file_id, endpoint=_ENDPOINT, metadata=None, completion_window="24h")
         job = self._keeper.create(request, order, _uuid(self._engine.clock.nonce()))
-        return self._speaker.json({"job": self._rendered(job), "warning": None}, 201)
+        return self._speaker.json({"job": self._keeper.shown(job), "warning": None}, 201)
 
     def _record_create(self, request: Request, answered: Answered) -> None:
         request.state.input_file_id = as_asked(request.state.body, _Asked).input_file_id
         self._speaker.record_create(request, answered)
 
     async def _list(self, request: Request) -> Response:  # noqa: ARG002 - a route takes the request
-        jobs = self._engine.listed_jobs(wire=WIRE)
-        await run_in_threadpool(self._engine.poll, jobs)
-        return self._speaker.json([self._rendered(job) for job in jobs])
+        return self._speaker.json(await self._keeper.all_shown(self._engine.listed_jobs(wire=WIRE)))
 
     def _rendered(self, job: Job) -> JsonObject:
         file = self._engine.files.get(job.order.input_file_id, wire=WIRE)
-        with self._engine.lock:
-            return _job(job, size=file.bytes if file else 0, window=self._engine.settings.window_seconds)
+        return _job(job, size=file.bytes if file else 0, window=self._engine.settings.window_seconds)
 
 
 class _Asked(msgspec.Struct, frozen=True):

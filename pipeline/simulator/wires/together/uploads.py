@@ -10,7 +10,6 @@ from starlette.routing import Route
 from pipeline.ids import digest
 from pipeline.simulator.calls import Answered, Call, answer
 from pipeline.simulator.documents import JsonObject
-from pipeline.simulator.engine import Engine
 from pipeline.simulator.files import StoredFile
 from pipeline.simulator.wires._speaking import Problem, RefusedError
 from pipeline.simulator.wires.openai.speaking import OpenAISpeaker, missing
@@ -22,9 +21,9 @@ _FIELDS = ("purpose", "file_name", "file_type", "checksum")
 class Uploads:
     """The three steps of an upload."""
 
-    def __init__(self, engine: Engine, speaker: OpenAISpeaker) -> None:
-        self._engine = engine
+    def __init__(self, speaker: OpenAISpeaker) -> None:
         self._speaker = speaker
+        self._engine = speaker.engine
 
     def routes(self, prefix: str) -> list[Route]:
         """Return the routes."""
