@@ -1,6 +1,7 @@
 """What every route of any wire does first: check the key, meet the faults; and what all wires write into the ledger."""
 
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Protocol
 
 import msgspec
@@ -146,3 +147,8 @@ class Speaker:
 def json_answer(value: object, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """Return a JSON answer."""
     return Response(msgspec.json.encode(value), status_code=status, headers=headers, media_type="application/json")
+
+
+def iso_time(seconds: float) -> str:
+    """Return a time as most providers write it."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")

@@ -4,8 +4,6 @@ Odd about it: an answer is streamed unless `stream` is false; a prompt longer th
 without a word; `think` is true, false or a level.
 """
 
-from datetime import UTC, datetime
-
 import msgspec
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -15,7 +13,7 @@ from starlette.routing import BaseRoute
 from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.judge import Ask, Reply
-from pipeline.simulator.wires._speaking import Problem, RefusedError
+from pipeline.simulator.wires._speaking import Problem, RefusedError, iso_time
 from pipeline.simulator.wires.openai.speaking import OpenAISpeaker, decoded
 
 WIRE = "ollama"
@@ -109,7 +107,7 @@ def _rendered(ask: Ask, reply: Reply, *, at: float) -> JsonObject:
     thinking = {"thinking": reply.thoughts} if reply.thoughts else {}
     return {
         "model": ask.model,
-        "created_at": datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z"),
+        "created_at": iso_time(at),
         "message": {"role": "assistant", "content": reply.text, **thinking},
         "done": True,
         "done_reason": "length" if reply.stop == "length" else "stop",

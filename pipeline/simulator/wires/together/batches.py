@@ -1,7 +1,5 @@
 """Together's batch routes: create, look up, list, cancel."""
 
-from datetime import UTC, datetime
-
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
@@ -10,7 +8,7 @@ from starlette.routing import Route
 from pipeline.simulator.calls import Answered
 from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.jobs import Job, Order, Phase
-from pipeline.simulator.wires._speaking import Problem, RefusedError
+from pipeline.simulator.wires._speaking import Problem, RefusedError, iso_time
 from pipeline.simulator.wires.openai.keeping import Keeper
 from pipeline.simulator.wires.openai.speaking import OpenAISpeaker, as_asked, decoded
 
@@ -97,8 +95,8 @@ def _job(job: Job, *, size: int, window: float) -> JsonObject:
         "input_file_id": job.order.input_file_id,
         "file_size_bytes": size,
         "status": _STATUSES[job.phase],
-        "job_deadline": _text(job.created_at + window),
-        "created_at": _text(job.created_at),
+        "job_deadline": iso_time(job.created_at + window),
+        "created_at": iso_time(job.created_at),
         "endpoint": job.order.endpoint,
         "progress": 100.0 * done / counts.total if counts.total else 0.0,
         "model_id": job.model,
@@ -107,7 +105,7 @@ def _job(job: Job, *, size: int, window: float) -> JsonObject:
         shown |= {
             "output_file_id": job.output_file_id,
             "error_file_id": job.error_file_id,
-            "completed_at": _text(job.at[job.phase]),
+            "completed_at": iso_time(job.at[job.phase]),
             "error": _error(job),
         }
     return shown
@@ -118,7 +116,3 @@ def _error(job: Job) -> str | None:
     if problem is None:
         return None
     return problem.message if problem.line is None else f"validation failed: line {problem.line}: {problem.message}"
-
-
-def _text(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
