@@ -5,12 +5,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.wires._compatible.performing import Dialect, perform
 from pipeline.simulator.wires._speaking import Problem, RefusedError
+from pipeline.simulator.wires.openai.live import rendered_model
 from pipeline.simulator.wires.openai.speaking import OpenAISpeaker, decoded
-
-_MODELS_SINCE = 1_790_000_000
 
 
 class CompatibleLive:
@@ -45,9 +43,7 @@ class CompatibleLive:
         return self._speaker.json(done.body)
 
     async def _models(self, request: Request) -> Response:  # noqa: ARG002 - a route takes the request
-        known = [_rendered(model) for model in self._engine.settings.models or self._dialect.models]
+        known = [
+            rendered_model(model) | {"type": "chat"} for model in self._engine.settings.models or self._dialect.models
+        ]
         return self._speaker.json({"object": "list", "data": known} if self._enveloped else known)
-
-
-def _rendered(model: str) -> JsonObject:
-    return {"id": model, "object": "model", "created": _MODELS_SINCE, "owned_by": "simulator", "type": "chat"}

@@ -65,8 +65,7 @@ class OpenAILines:
 
     def failed(self, line: bytes, *, mark: str, status: int) -> bytes:
         """Return the error line of a request that met this HTTP status."""
-        problem = _LINE_400 if status == 400 else struck(status)
-        return _written(_lines.decode(line).custom_id, mark, status, error_body(problem))
+        return _written(_lines.decode(line).custom_id, mark, status, error_body(line_problem(status)))
 
     def unanswered(self, line: bytes, *, mark: str, why: Literal["expired", "cancelled"]) -> bytes:
         """Return the error line of a request the batch did not get to."""
@@ -74,6 +73,11 @@ class OpenAILines:
         error = {"code": code, "message": message}
         custom_id = _lines.decode(line).custom_id
         return _encoder.encode({"id": f"batch_req_{mark}", "custom_id": custom_id, "response": None, "error": error})
+
+
+def line_problem(status: int) -> Problem:
+    """Return what the error line of a request says that met this HTTP status."""
+    return _LINE_400 if status == 400 else struck(status)
 
 
 def _written(custom_id: str, mark: str, status: int, body: JsonObject) -> bytes:

@@ -5,6 +5,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.wires._speaking import Problem, RefusedError
 from pipeline.simulator.wires.openai.models import MODELS
 from pipeline.simulator.wires.openai.performing import CHAT, RESPONSES, perform
@@ -51,15 +52,16 @@ class Live:
         return self._engine.settings.models or MODELS
 
     async def _models(self, request: Request) -> Response:  # noqa: ARG002 - a route takes the request
-        return self._speaker.json({"object": "list", "data": [_rendered(model) for model in self._known()]})
+        return self._speaker.json({"object": "list", "data": [rendered_model(model) for model in self._known()]})
 
     async def _model(self, request: Request) -> Response:
         model = request.path_params["model"]
         if model not in self._known():
             message = f"The model '{model}' does not exist or you do not have access to it."
             raise RefusedError(Problem(message=message, status=404, param="model", code="model_not_found"))
-        return self._speaker.json(_rendered(model))
+        return self._speaker.json(rendered_model(model))
 
 
-def _rendered(model: str) -> dict[str, str | int]:
+def rendered_model(model: str) -> JsonObject:
+    """Return the model as OpenAI shows it."""
     return {"id": model, "object": "model", "created": _MODELS_SINCE, "owned_by": "simulator"}
