@@ -17,8 +17,8 @@ from pipeline.providers._asking import (
     check_effort,
     check_endpoint,
     endpoint_body,
+    endpoint_frame,
     endpoint_path,
-    line_frame,
 )
 from pipeline.providers._chat import decode_block, decode_line, decode_live_line
 from pipeline.providers._compatible import (
@@ -37,6 +37,7 @@ MODES: tuple[Mode, ...] = ("batch", "live")
 KEYS: tuple[str, ...] = ("OPENAI_API_KEY",)
 LIMITS = Limits(max_requests=50_000, max_bytes=200_000_000)
 
+frame = endpoint_frame
 decode, decode_lines, decode_live = decode_line, decode_block, decode_live_line
 
 _EFFORTS = {  # known to be refused elsewhere; a model that is not listed is sent as it is
@@ -58,11 +59,6 @@ def check_judge(judge: Judge) -> None:
     """Raise ConfigError if OpenAI is known to refuse this judge."""
     check_endpoint(judge)
     check_effort(judge, _EFFORTS.get(judge.model))
-
-
-def frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:
-    """Return the request line with gaps for id and messages."""
-    return line_frame(endpoint_body(judge, schema=schema, messages=messages), url=endpoint_path(judge))
 
 
 def live_frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:
