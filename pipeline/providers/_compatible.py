@@ -97,6 +97,17 @@ def upload_form(http: Http, submission: Submission) -> str:
     return http.upload("/files", _File, fields={"purpose": "batch"}, name=name, body=body).id
 
 
+def download_file(http: Http, handle: str) -> Iterator[bytes]:
+    """Yield one file's bytes as they arrive; counts may be missing, but a file that comes empty must be empty."""
+    begun = False
+    for chunk in http.stream(f"/files/{quoted(handle)}/content"):
+        begun = True
+        yield chunk
+    size = 0 if begun else http.shown(f"/files/{quoted(handle)}", _Size).bytes
+    if size:
+        raise UnavailableError(f"file {handle} came without any of its {size} bytes")
+
+
 def created_id(answer: bytes) -> str | None:
     """Return the id of the batch that was just created."""
     return decoded(answer, _Created).id
@@ -106,7 +117,7 @@ class Dialect(msgspec.Struct, Generic[B], frozen=True, kw_only=True):
     """What one provider does its own way.
 
     `kind` is the batch as its wire has it and `remote` reads one; `order` is the body of a create call, `listed` yields
-    batches newest first, back to when the attempt was opened.
+    batches newest first, back to when the attempt was opened; `cancel` is what the path of a batch ends in.
     """
 
     kind: type[B]
@@ -115,7 +126,9 @@ class Dialect(msgspec.Struct, Generic[B], frozen=True, kw_only=True):
     listed: Callable[[Http, Sought], Iterator[Entry[RemoteBatch]]]
     created: Callable[[bytes], str | None] = created_id
     upload: Callable[[Http, Submission], str] = upload_form
+    download: Callable[[Http, str], Iterator[bytes]] = download_file
     batches: str = "/batches"
+    cancel: str = "/cancel"
 
 
 class FilesAndBatches(Generic[B]):
@@ -148,18 +161,12 @@ class FilesAndBatches(Generic[B]):
         return self._dialect.remote(self._http.shown(path, self._dialect.kind))
 
     def download(self, handle: str) -> Iterator[bytes]:
-        """Yield one file's bytes as they arrive; counts may be missing, but a file that comes empty must be empty."""
-        begun = False
-        for chunk in self._http.stream(f"/files/{quoted(handle)}/content"):
-            begun = True
-            yield chunk
-        size = 0 if begun else self._http.shown(f"/files/{quoted(handle)}", _Size).bytes
-        if size:
-            raise UnavailableError(f"file {handle} came without any of its {size} bytes")
+        """Yield the bytes of answers as they arrive."""
+        return self._dialect.download(self._http, handle)
 
     def cancel(self, remote_id: str) -> None:
         """Ask the provider to stop; a batch that has ended meanwhile is no error."""
-        self._http.stop(f"{self._dialect.batches}/{quoted(remote_id)}/cancel")
+        self._http.stop(f"{self._dialect.batches}/{quoted(remote_id)}{self._dialect.cancel}")
 
     def discard(self, file_id: str) -> None:
         """Delete an uploaded file."""
