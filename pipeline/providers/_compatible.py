@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Generic, TypeVar
 
+import httpx
 import msgspec
 from msgspec.structs import replace
 
+from pipeline.clock import Clock
 from pipeline.domain import Output
 from pipeline.errors import UnavailableError
 from pipeline.events import End, Fault, LineFault
@@ -19,7 +21,7 @@ from pipeline.providers._asking import CHAT, endpoint_path
 from pipeline.providers._bodies import Body
 from pipeline.providers._failures import fault_in, keeping_answers, own_fault
 from pipeline.providers._faults import blames_provider
-from pipeline.providers._http import Http, checked_id, decoded, quoted
+from pipeline.providers._http import Http, checked_id, decoded, fingerprint, quoted
 from pipeline.providers._listings import Entry, carrying, cut_short, entries, remotes
 from pipeline.settings import Secret
 from pipeline.wording import counted
@@ -179,6 +181,14 @@ class FilesAndBatches(Generic[B]):
     def close(self) -> None:
         """Close every connection."""
         self._http.close()
+
+
+def provider_at(
+    base: str, key: Secret, dialect: Dialect[B], *, clock: Clock, transport: httpx.BaseTransport | None
+) -> FilesAndBatches[B]:
+    """Return the provider at this address, asked with this key in the header that most have it in."""
+    http = Http(base, bearer(key), clock, transport=transport)
+    return FilesAndBatches(http, dialect, account=fingerprint(key))
 
 
 def check_models(http: Http) -> str:

@@ -28,9 +28,9 @@ from pipeline.providers._compatible import (
     bearer,
     newest,
     order_at_endpoint,
+    provider_at,
     remote_batch,
 )
-from pipeline.providers._http import Http, fingerprint
 from pipeline.settings import Settings
 
 MODES: tuple[Mode, ...] = ("batch", "live")
@@ -74,9 +74,8 @@ def live_call(settings: Settings, judge: Judge) -> LiveCall:
 
 def build(settings: Settings, clock: Clock, *, transport: httpx.BaseTransport | None = None) -> FilesAndBatches[Batch]:
     """Return the provider for the key and address of the environment."""
-    base, key = settings.address("OPENAI_BASE_URL", _BASE), settings.key(*KEYS)
-    http = Http(base, bearer(key), clock, transport=transport)
-    return FilesAndBatches(http, _DIALECT, account=fingerprint(key))
+    base = settings.address("OPENAI_BASE_URL", _BASE)
+    return provider_at(base, settings.key(*KEYS), _DIALECT, clock=clock, transport=transport)
 
 
 _DIALECT: Dialect[Batch] = Dialect(kind=Batch, remote=remote_batch, order=order_at_endpoint, listed=newest)

@@ -19,10 +19,10 @@ from pipeline.events import End, LineFault
 from pipeline.providers import RemoteBatch, Sought, Submission
 from pipeline.providers._asking import check_plain, compatible_body, line_frame
 from pipeline.providers._chat import decode_live_line
-from pipeline.providers._compatible import Dialect, FilesAndBatches, bearer, moment
+from pipeline.providers._compatible import Dialect, FilesAndBatches, moment, provider_at
 from pipeline.providers._failures import failure, keeping_answers
 from pipeline.providers._faults import errored
-from pipeline.providers._http import Http, decoded, fingerprint, quoted
+from pipeline.providers._http import Http, decoded, quoted
 from pipeline.providers._lenient import LineDecoder
 from pipeline.providers._listings import Entry, entries, pages, remotes
 from pipeline.settings import Settings
@@ -162,9 +162,8 @@ def _with_reasoning(output: Output, usage: _Usage | None) -> Output:
 
 def build(settings: Settings, clock: Clock, *, transport: httpx.BaseTransport | None = None) -> FilesAndBatches[_Batch]:
     """Return the provider for the key and address of the environment."""
-    base, key = settings.address("XAI_BASE_URL", _BASE).removesuffix("/v1") + "/v1", settings.key(*KEYS)
-    http = Http(base, bearer(key), clock, transport=transport)
-    return FilesAndBatches(http, _DIALECT, account=fingerprint(key))
+    base = settings.address("XAI_BASE_URL", _BASE).removesuffix("/v1") + "/v1"
+    return provider_at(base, settings.key(*KEYS), _DIALECT, clock=clock, transport=transport)
 
 
 def _order(submission: Submission, file_id: str | None) -> Mapping[str, object]:
