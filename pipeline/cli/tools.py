@@ -87,6 +87,8 @@ def simulate(
     )
 
     def tell(url: str) -> None:
+        if qualities is None:
+            say("answers are made up, by the bytes of the texts; --qualities FILE says how good each text is")
         say("paste this into the terminal you work in; stop the simulator with Ctrl-C:")
         say("export " + " ".join(f"{name}={value}" for name, value in environment(url).items()))
 
@@ -96,9 +98,15 @@ def simulate(
 def read_qualities(path: Path) -> dict[str, float]:
     """Return the hidden quality of each text of a CSV file with the columns text and quality."""
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            return {row["text"]: float(row["quality"]) for row in csv.DictReader(file)}
-    except (OSError, KeyError, ValueError) as error:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            table = csv.DictReader(file, restval="")
+            found = table.fieldnames or ()
+            missing = [name for name in ("text", "quality") if name not in found]
+            if missing:
+                shown = ", ".join(found) or "none"
+                raise ConfigError(f"{path} lacks the column {' and the column '.join(missing)}; its columns: {shown}")
+            return {row["text"]: float(row["quality"]) for row in table}
+    except (OSError, ValueError, csv.Error) as error:
         raise ConfigError(f"{path} is not a CSV file with the columns text and quality: {error}") from error
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from pipeline.domain import REQUEST_ID, Frame, Judge, Message
+from pipeline.domain import QUESTION, REQUEST_ID, Frame, Judge, Message
 from pipeline.errors import ConfigError
 from pipeline.providers._chat import chat_body, responses_body
 
@@ -45,6 +45,13 @@ def endpoint_body(
     """Return the body of a request at the judge's endpoint."""
     build_body = responses_body if judge.endpoint == "responses" else chat_body
     return build_body(judge, messages=messages, schema=schema)
+
+
+def endpoint_frame(
+    judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION
+) -> Frame:
+    """Return the request line at the judge's endpoint, with gaps for id and messages."""
+    return line_frame(endpoint_body(judge, schema=schema, messages=messages), url=endpoint_path(judge))
 
 
 def check_effort(judge: Judge, known: Collection[str] | None) -> None:

@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Generic, TypeVar
 
+import httpx
 import msgspec
 from msgspec.structs import replace
 
+from pipeline.clock import Clock
 from pipeline.domain import Output
 from pipeline.errors import UnavailableError
 from pipeline.events import End, Fault, LineFault
@@ -19,9 +21,10 @@ from pipeline.providers._asking import CHAT, endpoint_path
 from pipeline.providers._bodies import Body
 from pipeline.providers._failures import fault_in, keeping_answers, own_fault
 from pipeline.providers._faults import blames_provider
-from pipeline.providers._http import Http, checked_id, decoded, quoted
+from pipeline.providers._http import Http, checked_id, decoded, fingerprint, quoted
 from pipeline.providers._listings import Entry, carrying, cut_short, entries, remotes
 from pipeline.settings import Secret
+from pipeline.wording import counted
 
 B = TypeVar("B")
 
@@ -96,6 +99,17 @@ def upload_form(http: Http, submission: Submission) -> str:
     return http.upload("/files", _File, fields={"purpose": "batch"}, name=name, body=body).id
 
 
+def download_file(http: Http, handle: str) -> Iterator[bytes]:
+    """Yield one file's bytes as they arrive; counts may be missing, but a file that comes empty must be empty."""
+    begun = False
+    for chunk in http.stream(f"/files/{quoted(handle)}/content"):
+        begun = True
+        yield chunk
+    size = 0 if begun else http.shown(f"/files/{quoted(handle)}", _Size).bytes
+    if size:
+        raise UnavailableError(f"file {handle} came without any of its {size} bytes")
+
+
 def created_id(answer: bytes) -> str | None:
     """Return the id of the batch that was just created."""
     return decoded(answer, _Created).id
@@ -105,7 +119,7 @@ class Dialect(msgspec.Struct, Generic[B], frozen=True, kw_only=True):
     """What one provider does its own way.
 
     `kind` is the batch as its wire has it and `remote` reads one; `order` is the body of a create call, `listed` yields
-    batches newest first, back to when the attempt was opened.
+    batches newest first, back to when the attempt was opened; `cancel` is what the path of a batch ends in.
     """
 
     kind: type[B]
@@ -114,7 +128,9 @@ class Dialect(msgspec.Struct, Generic[B], frozen=True, kw_only=True):
     listed: Callable[[Http, Sought], Iterator[Entry[RemoteBatch]]]
     created: Callable[[bytes], str | None] = created_id
     upload: Callable[[Http, Submission], str] = upload_form
+    download: Callable[[Http, str], Iterator[bytes]] = download_file
     batches: str = "/batches"
+    cancel: str = "/cancel"
 
 
 class FilesAndBatches(Generic[B]):
@@ -147,18 +163,12 @@ class FilesAndBatches(Generic[B]):
         return self._dialect.remote(self._http.shown(path, self._dialect.kind))
 
     def download(self, handle: str) -> Iterator[bytes]:
-        """Yield one file's bytes as they arrive; counts may be missing, but a file that comes empty must be empty."""
-        begun = False
-        for chunk in self._http.stream(f"/files/{quoted(handle)}/content"):
-            begun = True
-            yield chunk
-        size = 0 if begun else self._http.shown(f"/files/{quoted(handle)}", _Size).bytes
-        if size:
-            raise UnavailableError(f"file {handle} came without any of its {size} bytes")
+        """Yield the bytes of answers as they arrive."""
+        return self._dialect.download(self._http, handle)
 
     def cancel(self, remote_id: str) -> None:
         """Ask the provider to stop; a batch that has ended meanwhile is no error."""
-        self._http.stop(f"{self._dialect.batches}/{quoted(remote_id)}/cancel")
+        self._http.stop(f"{self._dialect.batches}/{quoted(remote_id)}{self._dialect.cancel}")
 
     def discard(self, file_id: str) -> None:
         """Delete an uploaded file."""
@@ -173,11 +183,19 @@ class FilesAndBatches(Generic[B]):
         self._http.close()
 
 
+def provider_at(
+    base: str, key: Secret, dialect: Dialect[B], *, clock: Clock, transport: httpx.BaseTransport | None
+) -> FilesAndBatches[B]:
+    """Return the provider at this address, asked with this key in the header that most have it in."""
+    http = Http(base, bearer(key), clock, transport=transport)
+    return FilesAndBatches(http, dialect, account=fingerprint(key))
+
+
 def check_models(http: Http) -> str:
     """List the models, which is free, and return how many there are; the list comes with or without an envelope."""
     answer = http.get("/models", object)
     rows = answer.get("data") if isinstance(answer, dict) else answer
-    return f"{len(rows)} models" if isinstance(rows, list) else "an answer without a list of models"
+    return counted(len(rows), "model") if isinstance(rows, list) else "an answer without a list of models"
 
 
 def newest(http: Http, sought: Sought, *, page_size: int | None = 100) -> Iterator[Entry[RemoteBatch]]:

@@ -1,4 +1,4 @@
-"""Google's listings, the same on Gemini, Vertex and Cloud Storage."""
+"""Google's listings, the same on Gemini, Vertex and Cloud Storage, and the names of what it keeps."""
 
 from collections.abc import Iterator, Mapping
 from typing import TypeVar
@@ -6,7 +6,7 @@ from typing import TypeVar
 import msgspec
 
 from pipeline.errors import UnavailableError
-from pipeline.providers._http import Http
+from pipeline.providers._http import Http, quoted
 from pipeline.providers._listings import pages
 
 
@@ -42,3 +42,8 @@ def _page(answer: Mapping[str, object], kind: type[P]) -> P:
         return msgspec.convert(answer, kind)
     except msgspec.ValidationError as error:
         raise UnavailableError(f"the answer cannot be read: {error}") from error
+
+
+def quoted_name(name: str) -> str:
+    """Return a name, whose parts stand between slashes, as a part of an address."""
+    return "/".join(map(quoted, name.split("/")))

@@ -68,11 +68,9 @@ class Http:
         """Return what the address shows, read in spite of odd members that have a default."""
         return self.repeated(lambda: _shown(self._answer("GET", path), kind))
 
-    def post(self, path: str, kind: type[T], *, json: object = None) -> T:
-        """Make a call that does no harm when it is made twice."""
-        body = None if json is None else msgspec.json.encode(json)
-        headers = {} if body is None else {"content-type": "application/json"}
-        return self.repeated(lambda: _decoded(self._answer("POST", path, content=body, headers=headers), kind))
+    def post(self, path: str, kind: type[T]) -> T:
+        """Make a call without a body that does no harm when it is made twice."""
+        return self.repeated(lambda: _decoded(self._answer("POST", path), kind))
 
     def stop(self, path: str) -> None:
         """Post a wish that something end; that it has ended already is success."""
@@ -178,10 +176,10 @@ class Http:
         known = isinstance(fault, RejectedError | AccountError) or response.status_code == 429
         raise fault if known else OutcomeUnknownError(str(fault))
 
-    def stream(self, path: str, *, headers: Mapping[str, str] | None = None) -> Iterator[bytes]:
+    def stream(self, path: str) -> Iterator[bytes]:
         """Yield a large answer's bytes without our keys; raises UnavailableError if it breaks off before its end."""
         with self._translated("GET", path), contextlib.ExitStack() as stack:
-            request = self._client.build_request("GET", self.base + path, headers=headers)
+            request = self._client.build_request("GET", self.base + path)
             response = self._client.send(request, stream=True, follow_redirects=False)
             stack.callback(response.close)
             if not response.is_success:

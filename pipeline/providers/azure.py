@@ -8,22 +8,16 @@ Limits: 100,000 requests and 200 MB a batch. `AZURE_OPENAI_ENDPOINT` is `https:/
 """
 
 import functools
-from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 import httpx
 import msgspec
 
 from pipeline.clock import Clock
-from pipeline.domain import QUESTION, Frame, Judge, Limits, Message, Mode
+from pipeline.domain import Judge, Limits, Mode
 from pipeline.errors import ConfigError, RejectedError, UnavailableError
 from pipeline.providers import Submission
-from pipeline.providers._asking import (
-    check_endpoint,
-    endpoint_body,
-    endpoint_path,
-    line_frame,
-)
+from pipeline.providers._asking import check_endpoint, endpoint_frame
 from pipeline.providers._chat import decode_block, decode_line
 from pipeline.providers._compatible import (
     Batch,
@@ -42,6 +36,7 @@ KEYS: tuple[str, ...] = ("AZURE_OPENAI_API_KEY",)
 LIMITS = Limits(max_requests=100_000, max_bytes=200_000_000)
 KEPT = timedelta(days=14)  # the least that a resource can be set to
 
+frame = endpoint_frame
 decode, decode_lines = decode_line, decode_block
 
 _ENDPOINT = "AZURE_OPENAI_ENDPOINT"
@@ -57,11 +52,6 @@ class _File(msgspec.Struct):
 def check_judge(judge: Judge) -> None:
     """Raise ConfigError if Azure is known to refuse this judge."""
     check_endpoint(judge)
-
-
-def frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:
-    """Return the request line with gaps for id and messages."""
-    return line_frame(endpoint_body(judge, schema=schema, messages=messages), url=endpoint_path(judge))
 
 
 def build(settings: Settings, clock: Clock, *, transport: httpx.BaseTransport | None = None) -> FilesAndBatches[Batch]:

@@ -36,11 +36,12 @@ from pipeline.providers._gemini import (
     plain_state,
     whole,
 )
-from pipeline.providers._google import Page, google_pages
-from pipeline.providers._http import Http, checked_host, checked_id, decoded, fingerprint, quoted
+from pipeline.providers._google import Page, google_pages, quoted_name
+from pipeline.providers._http import Http, checked_host, checked_id, decoded, fingerprint
 from pipeline.providers._lenient import LineDecoder
 from pipeline.providers._listings import Entry, carrying, entries, raw, remotes
 from pipeline.settings import Secret, Settings
+from pipeline.wording import counted
 
 MODES: tuple[Mode, ...] = ("batch", "live")
 KEYS: tuple[str, ...] = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
@@ -209,7 +210,7 @@ class Gemini:
             if file.state != "PROCESSING":
                 break
             self._clock.sleep(1.0)
-            file = self._http.get(f"/{self._version}/{_quoted(file.name)}", _File)
+            file = self._http.get(f"/{self._version}/{quoted_name(file.name)}", _File)
         if file.state == "FAILED":
             raise RejectedError(f"the uploaded file {file.name} cannot be used: {file.state}")
         return file.name
@@ -272,7 +273,7 @@ class Gemini:
 
     def download(self, handle: str) -> Iterator[bytes]:
         """Yield one file's bytes as they arrive; two addresses are documented, and not every host knows both."""
-        path = f"/{self._version}/{_quoted(handle)}:download?alt=media"
+        path = f"/{self._version}/{quoted_name(handle)}:download?alt=media"
         try:
             yield from self._http.stream(path)
         except RejectedError as error:
@@ -286,19 +287,19 @@ class Gemini:
 
     def discard(self, file_id: str) -> None:
         """Delete an uploaded file."""
-        self._http.delete(f"/{self._version}/{_quoted(file_id)}")
+        self._http.delete(f"/{self._version}/{quoted_name(file_id)}")
 
     def check(self) -> str:
         """List the models, which is free."""
         models = self._http.get(f"/{self._version}/models", _Models, params={"pageSize": 1000}).models
-        return f"{len(models)} models"
+        return counted(len(models), "model")
 
     def close(self) -> None:
         """Close every connection."""
         self._http.close()
 
     def _path(self, remote_id: str) -> str:
-        return f"/{self._version}/batches/{_quoted(remote_id.removeprefix('batches/'))}"
+        return f"/{self._version}/batches/{quoted_name(remote_id.removeprefix('batches/'))}"
 
 
 def _version(settings: Settings) -> str:
@@ -310,11 +311,6 @@ def _version(settings: Settings) -> str:
 
 def _model(judge: Judge) -> str:
     return f"models/{urllib.parse.quote(judge.model.removeprefix('models/'), safe='')}"
-
-
-def _quoted(name: str) -> str:
-    """Return a name, whose parts stand between slashes, as a part of an address."""
-    return "/".join(map(quoted, name.split("/")))
 
 
 def _pieces(chunks: Iterator[bytes]) -> Iterator[bytes]:

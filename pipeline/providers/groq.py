@@ -28,9 +28,9 @@ from pipeline.providers._compatible import (
     bearer,
     newest,
     order,
+    provider_at,
     remote_batch,
 )
-from pipeline.providers._http import Http, fingerprint
 from pipeline.settings import Settings
 
 MODES: tuple[Mode, ...] = ("batch", "live")
@@ -71,9 +71,7 @@ def live_call(settings: Settings, judge: Judge) -> LiveCall:  # noqa: ARG001 - e
 
 def build(settings: Settings, clock: Clock, *, transport: httpx.BaseTransport | None = None) -> FilesAndBatches[Batch]:
     """Return the provider for the key and address of the environment."""
-    base, key = _base(settings), settings.key(*KEYS)
-    http = Http(base, bearer(key), clock, transport=transport)
-    return FilesAndBatches(http, _DIALECT, account=fingerprint(key))
+    return provider_at(_base(settings), settings.key(*KEYS), _DIALECT, clock=clock, transport=transport)
 
 
 def _base(settings: Settings) -> str:

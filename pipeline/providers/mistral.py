@@ -31,10 +31,11 @@ from pipeline.providers._compatible import (
     key_in,
     moment,
     parts,
+    provider_at,
     told,
 )
 from pipeline.providers._failures import failure, keeping_answers
-from pipeline.providers._http import Http, fingerprint
+from pipeline.providers._http import Http
 from pipeline.providers._listings import Entry, cut_short, entries, remotes
 from pipeline.settings import Settings
 
@@ -101,9 +102,7 @@ def live_call(settings: Settings, judge: Judge) -> LiveCall:  # noqa: ARG001 - e
 
 def build(settings: Settings, clock: Clock, *, transport: httpx.BaseTransport | None = None) -> FilesAndBatches[_Job]:
     """Return the provider for the key and address of the environment."""
-    base, key = _base(settings), settings.key(*KEYS)
-    http = Http(base, bearer(key), clock, transport=transport)
-    return FilesAndBatches(http, _DIALECT, account=fingerprint(key))
+    return provider_at(_base(settings), settings.key(*KEYS), _DIALECT, clock=clock, transport=transport)
 
 
 def _base(settings: Settings) -> str:

@@ -25,6 +25,7 @@ from pipeline.providers._compatible import (
 from pipeline.providers._faults import blames_provider, errored
 from pipeline.providers._http import Http
 from pipeline.settings import Settings, checked_address
+from pipeline.wording import counted
 
 MODES: tuple[Mode, ...] = ("live",)
 KEYS: tuple[str, ...] = ("OLLAMA_HOST",)
@@ -124,7 +125,7 @@ def check_live(settings: Settings, clock: Clock, *, transport: httpx.BaseTranspo
     base = _base(settings)
     http = Http(base, _headers(settings, base), clock, transport=transport)
     try:
-        return f"{len(http.get('/api/tags', _Tags).models)} models"
+        return counted(len(http.get("/api/tags", _Tags).models), "model")
     finally:
         http.close()
 

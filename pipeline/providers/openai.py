@@ -17,8 +17,8 @@ from pipeline.providers._asking import (
     check_effort,
     check_endpoint,
     endpoint_body,
+    endpoint_frame,
     endpoint_path,
-    line_frame,
 )
 from pipeline.providers._chat import decode_block, decode_line, decode_live_line
 from pipeline.providers._compatible import (
@@ -28,15 +28,16 @@ from pipeline.providers._compatible import (
     bearer,
     newest,
     order_at_endpoint,
+    provider_at,
     remote_batch,
 )
-from pipeline.providers._http import Http, fingerprint
 from pipeline.settings import Settings
 
 MODES: tuple[Mode, ...] = ("batch", "live")
 KEYS: tuple[str, ...] = ("OPENAI_API_KEY",)
 LIMITS = Limits(max_requests=50_000, max_bytes=200_000_000)
 
+frame = endpoint_frame
 decode, decode_lines, decode_live = decode_line, decode_block, decode_live_line
 
 _EFFORTS = {  # known to be refused elsewhere; a model that is not listed is sent as it is
@@ -60,11 +61,6 @@ def check_judge(judge: Judge) -> None:
     check_effort(judge, _EFFORTS.get(judge.model))
 
 
-def frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:
-    """Return the request line with gaps for id and messages."""
-    return line_frame(endpoint_body(judge, schema=schema, messages=messages), url=endpoint_path(judge))
-
-
 def live_frame(judge: Judge, *, schema: Mapping[str, object] | None, messages: Sequence[Message] = QUESTION) -> Frame:
     """Return the body of one live call with gaps for its messages."""
     return Frame.of(endpoint_body(judge, schema=schema, messages=messages))
@@ -78,9 +74,8 @@ def live_call(settings: Settings, judge: Judge) -> LiveCall:
 
 def build(settings: Settings, clock: Clock, *, transport: httpx.BaseTransport | None = None) -> FilesAndBatches[Batch]:
     """Return the provider for the key and address of the environment."""
-    base, key = settings.address("OPENAI_BASE_URL", _BASE), settings.key(*KEYS)
-    http = Http(base, bearer(key), clock, transport=transport)
-    return FilesAndBatches(http, _DIALECT, account=fingerprint(key))
+    base = settings.address("OPENAI_BASE_URL", _BASE)
+    return provider_at(base, settings.key(*KEYS), _DIALECT, clock=clock, transport=transport)
 
 
 _DIALECT: Dialect[Batch] = Dialect(kind=Batch, remote=remote_batch, order=order_at_endpoint, listed=newest)

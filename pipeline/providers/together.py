@@ -38,10 +38,11 @@ from pipeline.providers._compatible import (
     bearer,
     moment,
     parts,
+    provider_at,
     sent_again,
 )
 from pipeline.providers._failures import failure, keeping_answers
-from pipeline.providers._http import Http, decoded, fingerprint, quoted
+from pipeline.providers._http import Http, decoded, quoted
 from pipeline.providers._listings import Entry, entries
 from pipeline.settings import Settings
 
@@ -121,17 +122,7 @@ def live_call(settings: Settings, judge: Judge) -> LiveCall:  # noqa: ARG001 - e
 
 def build(settings: Settings, clock: Clock, *, transport: httpx.BaseTransport | None = None) -> FilesAndBatches[_Job]:
     """Return the provider for the key and address of the environment."""
-    base, key = _base(settings, _BASE), settings.key(*KEYS)
-    http = Http(base, bearer(key), clock, transport=transport)
-    dialect: Dialect[_Job] = Dialect(
-        kind=_Job,
-        remote=_remote,
-        order=_order,
-        listed=_listed,
-        created=_created,
-        upload=_upload,
-    )
-    return FilesAndBatches(http, dialect, account=fingerprint(key))
+    return provider_at(_base(settings, _BASE), settings.key(*KEYS), _DIALECT, clock=clock, transport=transport)
 
 
 def _base(settings: Settings, default: str) -> str:
@@ -254,3 +245,13 @@ def _remote(job: _Job) -> RemoteBatch:
         created_at=moment(job.created_at),
     )
     return keeping_answers(remote, answered=bool(remote.parts))
+
+
+_DIALECT: Dialect[_Job] = Dialect(
+    kind=_Job,
+    remote=_remote,
+    order=_order,
+    listed=_listed,
+    created=_created,
+    upload=_upload,
+)

@@ -39,8 +39,8 @@ from pipeline.providers._gemini import (
     plain_state,
     whole,
 )
-from pipeline.providers._google import Page, google_pages
-from pipeline.providers._http import Http, checked_id, decoded, fingerprint, quoted
+from pipeline.providers._google import Page, google_pages, quoted_name
+from pipeline.providers._http import Http, checked_id, decoded, fingerprint
 from pipeline.providers._lenient import LineDecoder
 from pipeline.providers._listings import Entry, carrying, entries, raw, remotes
 from pipeline.settings import Secret, Settings, checked_address
@@ -256,7 +256,7 @@ class Vertex:
         self._bucket.close()
 
     def _path(self, remote_id: str) -> str:
-        name = "/".join(map(quoted, remote_id.split("/")))
+        name = quoted_name(remote_id)
         return f"/v1/{name}" if "/" in name else f"{self._jobs}/{name}"
 
 

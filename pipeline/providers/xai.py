@@ -19,18 +19,13 @@ from pipeline.events import End, LineFault
 from pipeline.providers import RemoteBatch, Sought, Submission
 from pipeline.providers._asking import check_plain, compatible_body, line_frame
 from pipeline.providers._chat import decode_live_line
-from pipeline.providers._compatible import (
-    bearer,
-    check_models,
-    moment,
-    upload_form,
-)
+from pipeline.providers._compatible import Dialect, FilesAndBatches, moment, provider_at
 from pipeline.providers._failures import failure, keeping_answers
 from pipeline.providers._faults import errored
-from pipeline.providers._http import Http, checked_id, decoded, fingerprint, quoted
+from pipeline.providers._http import Http, decoded, quoted
 from pipeline.providers._lenient import LineDecoder
-from pipeline.providers._listings import carrying, entries, pages, remotes
-from pipeline.settings import Secret, Settings
+from pipeline.providers._listings import Entry, entries, pages, remotes
+from pipeline.settings import Settings
 
 MODES: tuple[Mode, ...] = ("batch",)
 KEYS: tuple[str, ...] = ("XAI_API_KEY",)
@@ -165,67 +160,40 @@ def _with_reasoning(output: Output, usage: _Usage | None) -> Output:
     return msgspec.structs.replace(output, tokens=msgspec.structs.replace(output.tokens, output=both))
 
 
-def build(settings: Settings, clock: Clock, *, transport: httpx.BaseTransport | None = None) -> "XAI":
+def build(settings: Settings, clock: Clock, *, transport: httpx.BaseTransport | None = None) -> FilesAndBatches[_Batch]:
     """Return the provider for the key and address of the environment."""
     base = settings.address("XAI_BASE_URL", _BASE).removesuffix("/v1") + "/v1"
-    return XAI(base, settings.key(*KEYS), clock, transport=transport)
+    return provider_at(base, settings.key(*KEYS), _DIALECT, clock=clock, transport=transport)
 
 
-class XAI:
-    """Batches that are counts."""
+def _order(submission: Submission, file_id: str | None) -> Mapping[str, object]:
+    return {"name": submission.batch_key, "input_file_id": file_id}
 
-    def __init__(self, base: str, key: Secret, clock: Clock, *, transport: httpx.BaseTransport | None = None) -> None:
-        self.account = fingerprint(key)
-        self._http = Http(base, bearer(key), clock, transport=transport)
 
-    def upload(self, submission: Submission) -> str:
-        """Upload the lines as a file named after our key and return its id."""
-        return upload_form(self._http, submission)
+def _created(answer: bytes) -> str | None:
+    return decoded(answer, _Created).batch_id
 
-    def create(self, submission: Submission, *, file_id: str | None) -> str:
-        """Create the batch, once, and return xAI's id."""
-        answer = self._http.post_once("/batches", json={"name": submission.batch_key, "input_file_id": file_id})
-        return checked_id(decoded(answer, _Created).batch_id, "/batches")
 
-    def find(self, sought: Sought) -> list[RemoteBatch]:
-        """Return the batches named after our key, whenever they were made: times may be bare dates."""
-        batch_key = sought.batch_key
-        rows = (entry for page in self._pages("/batches", _Batches) for entry in entries(page.batches, _Batch))
-        return carrying(remotes(rows, _remote), lambda batch: batch.batch_key == batch_key, batch_key)
+def _listed(http: Http, sought: Sought) -> Iterator[Entry[RemoteBatch]]:  # noqa: ARG001 - times may be bare dates
+    """Yield all batches, whenever they were made."""
+    rows = (entry for page in _pages(http, "/batches", _Batches) for entry in entries(page.batches, _Batch))
+    return remotes(rows, _remote)
 
-    def status(self, remote_id: str) -> RemoteBatch:
-        """Return the batch as it is now."""
-        return _remote(self._http.shown(f"/batches/{quoted(remote_id)}", _Batch))
 
-    def download(self, handle: str) -> Iterator[bytes]:
-        """Yield the results of a batch, a line each, as they came."""
-        for page in self._pages(f"/batches/{quoted(handle)}/results", _Results):
-            yield from (_one_line(bytes(result)) for result in page.results)
+def _download(http: Http, handle: str) -> Iterator[bytes]:
+    """Yield the results of a batch, a line each, as they came."""
+    for page in _pages(http, f"/batches/{quoted(handle)}/results", _Results):
+        yield from (_one_line(bytes(result)) for result in page.results)
 
-    def _pages(self, path: str, kind: type[P]) -> Iterator[P]:
-        """Yield every page to the last, or raise UnavailableError."""
 
-        def page_at(token: str | None) -> P:
-            query: dict[str, str | int] = {"limit": _PAGE} | ({"pagination_token": token} if token else {})
-            return self._http.get(path, kind, params=query)
+def _pages(http: Http, path: str, kind: type[P]) -> Iterator[P]:
+    """Yield every page to the last, or raise UnavailableError."""
 
-        return pages(path, page_at, lambda page: page.pagination_token, most=_MOST_PAGES)
+    def page_at(token: str | None) -> P:
+        query: dict[str, str | int] = {"limit": _PAGE} | ({"pagination_token": token} if token else {})
+        return http.get(path, kind, params=query)
 
-    def cancel(self, remote_id: str) -> None:
-        """Ask xAI to stop; a batch that has ended meanwhile is no error."""
-        self._http.stop(f"/batches/{quoted(remote_id)}:cancel")
-
-    def discard(self, file_id: str) -> None:
-        """Delete an uploaded file."""
-        self._http.delete(f"/files/{quoted(file_id)}")
-
-    def check(self) -> str:
-        """List the models, which is free."""
-        return check_models(self._http)
-
-    def close(self) -> None:
-        """Close every connection."""
-        self._http.close()
+    return pages(path, page_at, lambda page: page.pagination_token, most=_MOST_PAGES)
 
 
 def _one_line(result: bytes) -> bytes:
@@ -270,3 +238,14 @@ def _standing(batch: _Batch, state: _State) -> tuple[str, End | None]:
     if state.num_requests == 0:
         return "reading", None
     return ("done", "completed") if settled else ("running", None)
+
+
+_DIALECT: Dialect[_Batch] = Dialect(
+    kind=_Batch,
+    remote=_remote,
+    order=_order,
+    listed=_listed,
+    created=_created,
+    download=_download,
+    cancel=":cancel",
+)

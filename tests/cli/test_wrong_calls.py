@@ -21,6 +21,25 @@ def test_an_experiment_that_is_called_by_its_file_is_guessed(
         assert "did you mean essays?" in called.err
 
 
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("id,text,quality_score\n1,a,2\n", "lacks the column quality; its columns: id, text, quality_score"),
+        ("essay,score\na,2\n", "lacks the column text and the column quality; its columns: essay, score"),
+        ("", "lacks the column text and the column quality; its columns: none"),
+        ("text,quality\na,good\n", "is not a CSV file with the columns text and quality: could not convert"),
+        ("text,quality\na\n", "is not a CSV file with the columns text and quality: could not convert"),
+    ],
+)
+def test_a_file_of_qualities_that_cannot_be_used_is_named_with_what_it_has(
+    pairlog: Callable[..., Called], tmp_path: Path, table: str, message: str
+) -> None:
+    (tmp_path / "essays.csv").write_text(table, encoding="utf-8")
+    called = pairlog("simulate", "--qualities", "essays.csv")
+    assert called.code == 2
+    assert f"essays.csv {message}" in " ".join(called.err.split())
+
+
 def test_a_store_copied_from_a_mistyped_address_is_a_mistake(pairlog: Callable[..., Called], tmp_path: Path) -> None:
     called = pairlog("store", "copy", tmp_path / "nowhere", tmp_path / "copy")
     assert called.code == 2

@@ -8,6 +8,14 @@ import pytest
 from openai_wire import InProcess
 
 from pipeline.clock import FixedClock
+from pipeline.simulator import Simulator, SimulatorSettings
+
+
+@pytest.fixture(scope="module")
+def simulator() -> Iterator[Simulator]:
+    """Serve one simulator to all tests of a module."""
+    with Simulator(SimulatorSettings()) as running:
+        yield running
 
 
 @pytest.fixture

@@ -7,8 +7,9 @@ from typing import Any
 import anthropic
 import pytest
 from openai_wire import a_prompt
+from sdk_models import strict
 
-from pipeline.simulator import Simulator, SimulatorSettings, parse_faults
+from pipeline.simulator import Simulator, parse_faults
 
 BATCH_KEYS = {
     "id", "type", "processing_status", "request_counts", "ended_at", "created_at", "expires_at", "archived_at",
@@ -24,12 +25,6 @@ SCHEMA = {
     "required": ["better"],
     "additionalProperties": False,
 }
-
-
-@pytest.fixture(scope="module")
-def simulator() -> Iterator[Simulator]:
-    with Simulator(SimulatorSettings()) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
@@ -53,14 +48,6 @@ def some_requests(count: int, **more: Any) -> list[dict[str, Any]]:
     return [{"custom_id": f"r{number}", "params": a_message(**more)} for number in range(count)]
 
 
-def strictly(model: Any, keys: set[str]) -> Any:
-    """Return the SDK's object if every field has exactly its declared type and no key is missing or new."""
-    raw = json.loads(model.to_json(exclude_unset=True, exclude_none=False))
-    assert set(raw) == keys
-    type(model).model_validate_json(json.dumps(raw), strict=True)
-    return model
-
-
 def ended(client: Any, batch_id: str) -> Any:
     batch = client.messages.batches.retrieve(batch_id)
     while batch.processing_status != "ended":
@@ -69,15 +56,15 @@ def ended(client: Any, batch_id: str) -> Any:
 
 
 def test_a_whole_batch(client: Any) -> None:
-    created = strictly(client.messages.batches.create(requests=some_requests(5)), BATCH_KEYS)
+    created = strict(client.messages.batches.create(requests=some_requests(5)), BATCH_KEYS)
     assert (created.processing_status, created.request_counts.processing) == ("in_progress", 5)
     assert created.results_url is None
-    batch = strictly(ended(client, created.id), BATCH_KEYS)
+    batch = strict(ended(client, created.id), BATCH_KEYS)
     assert batch.request_counts.succeeded == 5
     results = {row.custom_id: row.result for row in client.messages.batches.results(batch.id)}
     assert set(results) == {f"r{number}" for number in range(5)}
     for result in results.values():
-        message = strictly(result.message, MESSAGE_KEYS)
+        message = strict(result.message, MESSAGE_KEYS)
         assert (result.type, message.stop_reason, message.usage.service_tier) == ("succeeded", "end_turn", "batch")
         assert "<BETTER_SAMPLE>" in message.content[-1].text
 
@@ -114,7 +101,7 @@ def test_an_expired_batch_ends_with_expired_rows(client: Any, simulator: Simulat
 
 def test_a_cancelled_batch_can_be_deleted(client: Any) -> None:
     created = client.messages.batches.create(requests=some_requests(3))
-    assert strictly(client.messages.batches.cancel(created.id), BATCH_KEYS).processing_status == "canceling"
+    assert strict(client.messages.batches.cancel(created.id), BATCH_KEYS).processing_status == "canceling"
     batch = ended(client, created.id)
     assert batch.request_counts.canceled == 3
     assert {row.result.type for row in client.messages.batches.results(batch.id)} == {"canceled"}
@@ -139,7 +126,7 @@ def test_a_create_call_is_checked(client: Any, requests: list[dict[str, Any]], s
 
 def test_thoughts_are_shown_when_asked_for(client: Any) -> None:
     asked = {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": "low"}}
-    message = strictly(client.messages.create(**a_message(**asked)), MESSAGE_KEYS)
+    message = strict(client.messages.create(**a_message(**asked)), MESSAGE_KEYS)
     assert [block.type for block in message.content] == ["thinking", "text"]
     assert message.content[0].thinking
     assert message.usage.output_tokens > message.usage.output_tokens_details.thinking_tokens > 0

@@ -7,16 +7,10 @@ import boto3
 import pytest
 from openai_wire import a_prompt, jsonl, rows
 
-from pipeline.simulator import Simulator, SimulatorSettings
+from pipeline.simulator import Simulator
 
 CLAUDE = "anthropic.claude-haiku-4-5-20251001-v1:0"
 OTHER = "amazon.nova-lite-v1:0"
-
-
-@pytest.fixture(scope="module")
-def simulator() -> Iterator[Simulator]:
-    with Simulator(SimulatorSettings()) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

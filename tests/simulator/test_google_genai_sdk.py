@@ -10,18 +10,18 @@ import google.genai.errors as errors
 import google.oauth2.credentials as credentials
 import httpx
 import pytest
-from openai_wire import a_prompt
+from openai_wire import a_prompt, jsonl
 
-from pipeline.simulator import Simulator, SimulatorSettings, parse_faults
+from pipeline.simulator import Simulator, parse_faults
 
 MODEL = "gemini-3.8-flash"
 ENDED = {"JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_EXPIRED"}
 
 
 @pytest.fixture
-def simulator() -> Iterator[Simulator]:
-    with Simulator(SimulatorSettings()) as running:
-        yield running
+def simulator(simulate: Callable[..., Simulator]) -> Simulator:
+    """Serve a simulator to one test: what was billed there is counted."""
+    return simulate()
 
 
 @pytest.fixture
@@ -46,10 +46,6 @@ def vertex(simulator: Simulator) -> Iterator[Any]:
 def a_request(**config: Any) -> dict[str, Any]:
     contents = [{"role": "user", "parts": [{"text": a_prompt()}]}]
     return {"contents": contents, **({"generationConfig": config} if config else {})}
-
-
-def jsonl(*lines: dict[str, Any]) -> bytes:
-    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
 
 
 @pytest.fixture

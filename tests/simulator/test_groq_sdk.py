@@ -6,27 +6,17 @@ from collections.abc import Iterator
 import groq
 import pytest
 from openai_wire import CHAT, a_chat, a_line, a_prompt, jsonl, rows
+from sdk_models import strict
 
-from pipeline.simulator import Simulator, SimulatorSettings
+from pipeline.simulator import Simulator
 
 MODEL = "openai/gpt-oss-120b"
-
-
-@pytest.fixture(scope="module")
-def simulator() -> Iterator[Simulator]:
-    with Simulator(SimulatorSettings()) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
 def client(simulator: Simulator) -> Iterator["groq.Groq"]:
     with groq.Groq(api_key="gsk-simulated", base_url=simulator.groq_base_url, max_retries=0) as made:
         yield made
-
-
-def strict(model: "groq.BaseModel") -> None:
-    """Every field has exactly its declared type."""
-    type(model).model_validate_json(model.to_json(exclude_unset=True), strict=True)
 
 
 def test_a_whole_batch_is_uploaded_run_and_read(client: "groq.Groq", simulator: Simulator) -> None:

@@ -6,15 +6,9 @@ import mistralai.client as mistral
 import pytest
 from openai_wire import CHAT, a_chat, a_prompt, jsonl, rows
 
-from pipeline.simulator import Simulator, SimulatorSettings
+from pipeline.simulator import Simulator
 
 MODEL = "mistral-small-latest"
-
-
-@pytest.fixture(scope="module")
-def simulator() -> Iterator[Simulator]:
-    with Simulator(SimulatorSettings()) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

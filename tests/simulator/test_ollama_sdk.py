@@ -8,7 +8,7 @@ import ollama
 import pytest
 from openai_wire import a_prompt
 
-from pipeline.simulator import Simulator, SimulatorSettings
+from pipeline.simulator import Simulator
 
 SCHEMA = {
     "type": "object",
@@ -16,12 +16,6 @@ SCHEMA = {
     "required": ["better"],
 }
 ASKED = [{"role": "user", "content": a_prompt()}]
-
-
-@pytest.fixture(scope="module")
-def simulator() -> Iterator[Simulator]:
-    with Simulator(SimulatorSettings()) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -25,12 +25,6 @@ class Served(Wire):
         assert answer.status_code == 200, answer.text
 
 
-@pytest.fixture(scope="module")
-def simulator() -> Iterator[Simulator]:
-    with Simulator(SimulatorSettings()) as running:
-        yield running
-
-
 @pytest.fixture
 def served(simulator: Simulator) -> Iterator[Served]:
     with httpx.Client(base_url=simulator.url) as http:

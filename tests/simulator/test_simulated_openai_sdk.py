@@ -2,17 +2,17 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import openai
 import pytest
-from openai import BaseModel
 from openai.types import Batch, FileDeleted, FileObject
 from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
 from openai_wire import CHAT, a_chat, a_line, a_prompt, jsonl, rows, some_lines
+from sdk_models import strict
 
-from pipeline.simulator import Simulator, SimulatorSettings
+from pipeline.simulator import Simulator
 
 BATCH_KEYS = {
     "id", "object", "endpoint", "model", "errors", "input_file_id", "completion_window", "status", "output_file_id",
@@ -28,7 +28,6 @@ RESPONSE_KEYS = {
     "max_output_tokens", "model", "output", "parallel_tool_calls", "previous_response_id", "reasoning", "service_tier",
     "store", "temperature", "text", "tool_choice", "tools", "top_p", "truncation", "usage", "user", "metadata",
 }  # fmt: skip
-Model = TypeVar("Model", bound=BaseModel)
 SCHEMA = {
     "type": "object",
     "properties": {"better": {"type": "string", "enum": ["first", "second"]}},
@@ -38,23 +37,9 @@ SCHEMA = {
 
 
 @pytest.fixture(scope="module")
-def simulator() -> Iterator[Simulator]:
-    with Simulator(SimulatorSettings()) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def client(simulator: Simulator) -> Iterator[openai.OpenAI]:
     with openai.OpenAI(api_key="sk-simulated", base_url=simulator.openai_base_url, max_retries=0) as made:
         yield made
-
-
-def a_strict(model: Model, keys: set[str]) -> Model:
-    """Return the SDK's object if every field has exactly its declared type and no key is missing or new."""
-    raw = json.loads(model.to_json(exclude_unset=True))
-    assert set(raw) == keys
-    type(model).model_validate_json(json.dumps(raw), strict=True)
-    return model
 
 
 def submitted(client: openai.OpenAI, content: bytes, **more: Any) -> Batch:
@@ -65,16 +50,16 @@ def submitted(client: openai.OpenAI, content: bytes, **more: Any) -> Batch:
 def test_a_whole_batch_is_uploaded_run_and_read(client: openai.OpenAI, simulator: Simulator) -> None:
     bad = a_line("bad", a_chat(reasoning_effort="minimal"))
     content = jsonl(*(a_line(f"r{number}") for number in range(5)), bad)
-    file = a_strict(client.files.create(file=("mine.jsonl", content), purpose="batch"), FILE_KEYS)
+    file = strict(client.files.create(file=("mine.jsonl", content), purpose="batch"), FILE_KEYS)
     assert (file.filename, file.bytes, file.purpose, file.status) == ("mine.jsonl", len(content), "batch", "processed")
 
     created = client.batches.create(
         input_file_id=file.id, endpoint=CHAT, completion_window="24h", metadata={"batch_key": "b1"}
     )
-    a_strict(created, BATCH_KEYS)
+    strict(created, BATCH_KEYS)
     assert (created.status, created.metadata, created.usage) == ("validating", {"batch_key": "b1"}, None)
 
-    ended = a_strict(client.batches.retrieve(created.id), BATCH_KEYS)
+    ended = strict(client.batches.retrieve(created.id), BATCH_KEYS)
     assert ended.status == "completed"
     assert ended.request_counts is not None
     assert ended.request_counts.model_dump() == {"total": 6, "completed": 5, "failed": 1}
@@ -88,12 +73,12 @@ def test_a_whole_batch_is_uploaded_run_and_read(client: openai.OpenAI, simulator
     for row in output:
         assert set(row) == {"id", "custom_id", "response", "error"}
         assert set(row["response"]) == {"status_code", "request_id", "body"}
-        a_strict(ChatCompletion.model_validate(row["response"]["body"]), CHAT_KEYS)
+        strict(ChatCompletion.model_validate(row["response"]["body"]), CHAT_KEYS)
 
     (error,) = rows(client.files.content(ended.error_file_id).content)
     assert (error["custom_id"], error["response"]["status_code"], error["error"]) == ("bad", 400, None)
     assert set(error["response"]["body"]["error"]) == {"message", "type", "param", "code"}
-    result = a_strict(client.files.retrieve(ended.output_file_id), FILE_KEYS)
+    result = strict(client.files.retrieve(ended.output_file_id), FILE_KEYS)
     assert (result.purpose, result.filename) == ("batch_output", f"{ended.id}_output.jsonl")
 
 
@@ -106,14 +91,14 @@ def test_listing_pages_by_itself_newest_first(client: openai.OpenAI) -> None:
 
 def test_a_batch_is_cancelled(client: openai.OpenAI) -> None:
     batch = submitted(client, some_lines(3))
-    cancelling = a_strict(client.batches.cancel(batch.id), BATCH_KEYS)
-    cancelled = a_strict(client.batches.retrieve(batch.id), BATCH_KEYS)
+    cancelling = strict(client.batches.cancel(batch.id), BATCH_KEYS)
+    cancelled = strict(client.batches.retrieve(batch.id), BATCH_KEYS)
     assert (cancelling.status, cancelled.status) == ("cancelling", "cancelled")
 
 
 def test_a_failed_batch_names_its_lines(client: openai.OpenAI) -> None:
     batch = submitted(client, jsonl(a_line("a"), a_line("a")))
-    failed = a_strict(client.batches.retrieve(batch.id), BATCH_KEYS)
+    failed = strict(client.batches.retrieve(batch.id), BATCH_KEYS)
     assert failed.status == "failed"
     assert failed.errors is not None
     assert failed.errors.data is not None
@@ -123,7 +108,7 @@ def test_a_failed_batch_names_its_lines(client: openai.OpenAI) -> None:
 def test_files_are_listed_and_deleted(client: openai.OpenAI) -> None:
     file = client.files.create(file=("gone.jsonl", b"{}"), purpose="batch")
     assert file.id in [listed.id for listed in client.files.list(purpose="batch")]
-    deleted = a_strict(client.files.delete(file.id), {"id", "object", "deleted"})
+    deleted = strict(client.files.delete(file.id), {"id", "object", "deleted"})
     assert isinstance(deleted, FileDeleted)
     assert deleted.deleted
     with pytest.raises(openai.NotFoundError):
@@ -139,7 +124,7 @@ def test_chat_is_answered_live(client: openai.OpenAI, simulator: Simulator) -> N
         messages=[{"role": "system", "content": "Judge."}, {"role": "user", "content": a_prompt()}],
         response_format={"type": "json_schema", "json_schema": {"name": "v", "strict": True, "schema": SCHEMA}},
     )
-    a_strict(answer, CHAT_KEYS)
+    strict(answer, CHAT_KEYS)
     assert json.loads(answer.choices[0].message.content or "")["better"] in ("first", "second")
     assert answer.usage is not None
     assert answer.usage.completion_tokens_details is not None

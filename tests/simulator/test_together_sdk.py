@@ -6,16 +6,11 @@ from pathlib import Path
 import pytest
 import together
 from openai_wire import CHAT, a_chat, a_prompt, jsonl, rows
+from sdk_models import strict
 
-from pipeline.simulator import Simulator, SimulatorSettings
+from pipeline.simulator import Simulator
 
 MODEL = "openai/gpt-oss-120b"
-
-
-@pytest.fixture(scope="module")
-def simulator() -> Iterator[Simulator]:
-    with Simulator(SimulatorSettings()) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
@@ -29,11 +24,6 @@ def uploaded(client: "together.Together", folder: Path, *ids: str, name: str = "
     path = folder / name
     path.write_bytes(jsonl(*lines))
     return str(client.files.upload(file=path, purpose="batch-api", check=False).id)
-
-
-def strict(model: "together.BaseModel") -> None:
-    """Every field has exactly its declared type."""
-    type(model).model_validate_json(model.to_json(exclude_unset=True), strict=True)
 
 
 def test_a_whole_batch_is_uploaded_run_and_read(

@@ -10,11 +10,10 @@ import threading
 
 from pipeline.clock import SystemClock
 from pipeline.events import CancelAsked
-from pipeline.ids import BatchId, RunId
+from pipeline.ids import BatchId
 from pipeline.storage import Store, open_store
 from pipeline.storage.log import RunLog
-
-RUN = RunId("e--t--p--m--r--forward")
+from tests.storage.logs import RUN
 
 
 class Tries:

@@ -13,21 +13,11 @@ from pipeline.storage.gcs import GcsStore
 from pipeline.storage.s3 import S3Store
 from tests.storage.ceph import ceph
 from tests.storage.proxy import Proxy, proxied
-from tests.storage.servers import IDENTITIES, S3Server, fake_gcs, seaweedfs
+from tests.storage.servers import IDENTITIES, S3Server, connected, fake_gcs, seaweedfs
 from tests.storage.studying import WorkerOn, a_worker
 
 BUCKET = "pairlog"
 _prefixes = itertools.count(1)
-
-
-def _connected(environment: dict[str, str], call: str) -> S3Client:
-    """Return a client made in this environment; making one takes half a second, so that tests share it."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in environment.items():
-            patch.setenv(name, value)
-        client = S3Client(BUCKET)
-        client.send(call)
-        return client
 
 
 @pytest.fixture(scope="session")
@@ -39,7 +29,7 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 
 @pytest.fixture(scope="session")
 def s3_client(s3_server: S3Server) -> S3Client:
-    return _connected(s3_server.environment(), "create_bucket")
+    return connected(s3_server.environment(), BUCKET, "create_bucket")
 
 
 @pytest.fixture
@@ -58,7 +48,8 @@ def s3_environment(s3_server: S3Server, s3_client: S3Client, monkeypatch: pytest
 @pytest.fixture(scope="session")
 def _s3_proxied(s3_server: S3Server, s3_client: S3Client) -> Iterator[Proxy]:
     with proxied(s3_server.endpoint) as proxy:
-        proxy.s3_client = _connected({**s3_server.environment(), "AWS_ENDPOINT_URL": proxy.url}, "head_bucket")
+        through = {**s3_server.environment(), "AWS_ENDPOINT_URL": proxy.url}
+        proxy.s3_client = connected(through, BUCKET, "head_bucket")
         yield proxy
 
 
@@ -88,6 +79,13 @@ def gcs_proxy(gcs_server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Prox
     with proxied(gcs_server) as proxy:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", proxy.url)
         yield proxy
+
+
+@pytest.fixture(params=["s3", "gcs"])
+def remote_store(request: pytest.FixtureRequest) -> S3Store | GcsStore:
+    """Each object store in turn."""
+    store: S3Store | GcsStore = request.getfixturevalue(f"{request.param}_store")
+    return store
 
 
 @pytest.fixture

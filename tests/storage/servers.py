@@ -19,6 +19,9 @@ from pathlib import Path
 
 import httpx
 import msgspec
+import pytest
+
+from pipeline.storage._s3_client import S3Client
 
 READY_SECONDS = 30
 _system = ctypes.CDLL(None)
@@ -118,6 +121,16 @@ def fake_gcs(folder: Path) -> Iterator[str]:
 
     with _serving(command, ports=1, path="/_internal/healthcheck", log=folder / "fake-gcs-server.log") as found:
         yield f"http://127.0.0.1:{found[0]}"
+
+
+def connected(environment: dict[str, str], bucket: str, call: str) -> S3Client:
+    """Return a client made in this environment; making one takes half a second, so that tests share it."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        client = S3Client(bucket)
+        client.send(call)
+        return client
 
 
 def _identity(identity: Identity) -> dict[str, object]:

@@ -19,7 +19,8 @@ from pipeline.storage.gcs import GcsStore
 from pipeline.storage.local import LocalStore
 from pipeline.storage.log import read_commits
 from pipeline.storage.s3 import S3Store
-from tests.storage.appending import RUN, append_at_once, event_of
+from tests.storage.appending import append_at_once, event_of
+from tests.storage.logs import RUN
 
 PROCESSES = 4
 WRITERS = 32

@@ -7,31 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.clock import FixedClock, SystemClock
+from pipeline.clock import FixedClock
 from pipeline.errors import ConflictError, CorruptObjectError, StoreError
-from pipeline.events import BatchPlanned, CancelAsked, StatusChanged, encode_commit
-from pipeline.ids import BatchId, RunId
+from pipeline.events import CancelAsked, StatusChanged, encode_commit
+from pipeline.ids import BatchId
 from pipeline.storage import keys
 from pipeline.storage.local import LocalStore
-from pipeline.storage.log import RunLog, read_commits, state_as_of
-
-RUN = RunId("e--t--p--m--r--forward")
-
-
-def a_log(store: LocalStore, *, writer: str = "w", clock: object = None) -> RunLog:
-    return RunLog(store, RUN, clock=clock or SystemClock(), writer=writer)  # type: ignore[arg-type]
-
-
-def a_batch(number: int = 0) -> BatchPlanned:
-    return BatchPlanned(batch_id=BatchId(f"s{number:03d}-1"), segment=number, send=1, requests=3)
+from pipeline.storage.log import read_commits, state_as_of
+from tests.storage.logs import RUN, a_batch, a_log, with_four_batches
 
 
 @pytest.fixture
 def written(store: LocalStore) -> LocalStore:
-    log = a_log(store)
-    for number in range(4):
-        log.append(a_batch(number))
-    return store
+    return with_four_batches(store)
 
 
 def test_what_one_worker_appends_another_folds(written: LocalStore) -> None:

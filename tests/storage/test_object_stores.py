@@ -32,12 +32,6 @@ from tests.storage.servers import ADMIN, S3Server, rclone
 KEY = "outputs/r/b/1.output.jsonl.zst"
 
 
-@pytest.fixture(params=["s3", "gcs"])
-def remote_store(request: pytest.FixtureRequest) -> S3Store | GcsStore:
-    store: S3Store | GcsStore = request.getfixturevalue(f"{request.param}_store")
-    return store
-
-
 def _random_chunks(size: int, chunk: int = 700_001) -> Iterator[bytes]:
     for start in range(0, size, chunk):
         yield os.urandom(min(chunk, size - start))

@@ -5,18 +5,18 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pipeline.clock import FixedClock, SystemClock
+from pipeline.clock import FixedClock
 from pipeline.errors import ConfigError, ConflictError, MissingError, StoreError
 from pipeline.events import BatchPlanned
-from pipeline.ids import BatchId, RunId
+from pipeline.ids import BatchId
 from pipeline.storage import keys
 from pipeline.storage._patience import Patience
 from pipeline.storage.gcs import GcsStore
-from pipeline.storage.log import RunLog, read_commits
+from pipeline.storage.log import read_commits
 from pipeline.storage.s3 import S3Store
+from tests.storage.logs import RUN, a_log
 from tests.storage.proxy import Call, Proxy
 
-RUN = RunId("e--t--p--m--r--forward")
 KEY = "log/r/0.json"
 QUICK = Patience(unclear=3.0, unreachable=1.0, first_pause=0.01, longest_pause=0.05)
 _numbers = itertools.count(1)
@@ -106,7 +106,7 @@ def test_an_outcome_that_stays_unknown_is_called_unknown(remote: Remote, act: tu
 
 def test_an_append_whose_answer_was_lost_is_one_commit(remote: Remote) -> None:
     store = remote.store()
-    log = RunLog(store, RUN, clock=SystemClock(), writer="w")
+    log = a_log(store)
     for number in range(4):
         remote.proxy.spoil(remote.is_create, "lost" if number % 2 else "cut")
         log.append(BatchPlanned(batch_id=BatchId(f"b{number}"), segment=0, send=1, requests=1))
@@ -116,8 +116,8 @@ def test_an_append_whose_answer_was_lost_is_one_commit(remote: Remote) -> None:
 
 def test_a_412_on_our_own_write_is_success_also_when_nothing_looked_lost(remote: Remote) -> None:
     store = remote.store()
-    log = RunLog(store, RUN, clock=FixedClock(datetime(2026, 1, 1, tzinfo=UTC)), writer="w")
-    twin = RunLog(store, RUN, clock=FixedClock(datetime(2026, 1, 1, tzinfo=UTC)), writer="w")
+    log = a_log(store, clock=FixedClock(datetime(2026, 1, 1, tzinfo=UTC)))
+    twin = a_log(store, clock=FixedClock(datetime(2026, 1, 1, tzinfo=UTC)))
     event = BatchPlanned(batch_id=BatchId("b0"), segment=0, send=1, requests=1)
     log.append(event)
     assert twin.append(event) == log.state

@@ -9,40 +9,22 @@ import pytest
 
 from pipeline.clock import SystemClock
 from pipeline.errors import ConflictError, CorruptObjectError, StoreError
-from pipeline.events import AnyEvent, BatchPlanned, StatusChanged
+from pipeline.events import AnyEvent, StatusChanged
 from pipeline.ids import BatchId, RunId
-from pipeline.storage import Store, keys
+from pipeline.storage import keys
 from pipeline.storage._s3_client import S3Client
 from pipeline.storage.gcs import GcsStore
 from pipeline.storage.log import RunLog, current_state, read_commits, state_as_of
 from pipeline.storage.s3 import S3Store
 from pipeline.storage.states import current_states
+from tests.storage.logs import RUN, a_batch, a_log, with_four_batches
 from tests.storage.proxy import Proxy
 from tests.storage.servers import READER, S3Server
-
-RUN = RunId("e--t--p--m--r--forward")
-
-
-def a_log(store: Store, writer: str = "w") -> RunLog:
-    return RunLog(store, RUN, clock=SystemClock(), writer=writer)
-
-
-def a_batch(number: int) -> BatchPlanned:
-    return BatchPlanned(batch_id=BatchId(f"s{number:03d}-1"), segment=number, send=1, requests=3)
-
-
-@pytest.fixture(params=["s3", "gcs"])
-def remote_store(request: pytest.FixtureRequest) -> S3Store | GcsStore:
-    store: S3Store | GcsStore = request.getfixturevalue(f"{request.param}_store")
-    return store
 
 
 @pytest.fixture
 def written(s3_store: S3Store) -> S3Store:
-    log = a_log(s3_store)
-    for number in range(4):
-        log.append(a_batch(number))
-    return s3_store
+    return with_four_batches(s3_store)
 
 
 def _overwrite(store: S3Store, key: str, body: bytes) -> None:
@@ -77,7 +59,7 @@ def test_a_deleted_commit_is_named(written: S3Store) -> None:
 
 
 def test_a_commit_that_was_overwritten_by_another_is_noticed(written: S3Store, gcs_store: GcsStore) -> None:
-    other = a_log(gcs_store, "other")
+    other = a_log(gcs_store, writer="other")
     for number in range(4):
         other.append(a_batch(number))
     _overwrite(written, keys.commit(RUN, 2), gcs_store.get(keys.commit(RUN, 2)))
@@ -119,7 +101,7 @@ def test_a_damaged_checkpoint_is_ignored_and_another_is_made(
     (key,) = s3_store.list_from(keys.checkpoints(RUN))
     _overwrite(s3_store, key, damage(s3_store.get(key)))
     assert current_state(s3_store, RUN) == log.state == state_as_of(s3_store, RUN)
-    again = a_log(s3_store, "again")
+    again = a_log(s3_store, writer="again")
     again.refresh()
     again.append(a_batch(12))
     for number in range(13, 22):
@@ -163,7 +145,7 @@ def test_what_another_client_wrote_is_seen_at_once(written: S3Store, s3_environm
     for number in range(4, 8):
         assert len(mine.refresh().batches) == number
         assert not written.exists(keys.commit(RUN, number))
-        theirs = a_log(other, "other")
+        theirs = a_log(other, writer="other")
         theirs.refresh()
         theirs.append(a_batch(number))
         assert written.exists(keys.commit(RUN, number))
@@ -260,7 +242,7 @@ def test_looking_again_costs_one_listing_and_an_append_one_put(counted: S3Store,
 
 
 def test_who_is_far_behind_goes_on_from_a_checkpoint(counted: S3Store, s3_proxy: Proxy) -> None:
-    far, near = a_log(counted, "far"), a_log(counted, "near")
+    far, near = a_log(counted, writer="far"), a_log(counted, writer="near")
     for log in (far, near):
         log.refresh()
     for number in range(200, 230):

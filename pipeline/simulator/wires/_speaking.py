@@ -1,6 +1,7 @@
 """What every route of any wire does first: check the key, meet the faults; and what all wires write into the ledger."""
 
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Protocol
 
 import msgspec
@@ -19,11 +20,16 @@ Seen = Callable[[Request, Answered], None]
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a call or a request is refused: an HTTP status, the provider's word for the kind, and a sentence."""
+    """Why a call or a request is refused: a sentence, an HTTP status, and the provider's word for the kind.
 
-    status: int
-    kind: str
+    OpenAI and Anthropic have the same word for most; `param` and `code` are OpenAI's.
+    """
+
     message: str
+    status: int = 400
+    kind: str = "invalid_request_error"
+    param: str | None = None
+    code: str | None = None
 
 
 class RefusedError(Exception):
@@ -62,10 +68,24 @@ class Speaker:
         self.wire = wire
         self._manner = manner
 
-    def route(self, path: str, call: str, handler: Handler, *, method: str = "GET", seen: Seen | None = None) -> Route:
-        """Return a route that checks the key, meets the faults of `call`, and only then asks the handler."""
+    def route(
+        self,
+        path: str,
+        call: str,
+        handler: Handler,
+        *,
+        method: str = "GET",
+        seen: Seen | None = None,
+        reads_first: bool = False,
+    ) -> Route:
+        """Return a route that checks the key, meets the faults of `call`, and only then asks the handler.
+
+        One that `reads_first` has the body in `request.state.body` also for `seen`, whatever becomes of the call.
+        """
 
         async def endpoint(request: Request) -> Response:
+            if reads_first:
+                request.state.body = await request.body()
             return await self._speak(request, call, handler, seen)
 
         return Route(path, endpoint, methods=[method], name=f"{method} {path}")
@@ -94,7 +114,7 @@ class Speaker:
         return self._manner.refusal(problem, mark=self.engine.clock.nonce())
 
     def record_create(self, request: Request, answered: Answered) -> None:
-        """Write down a call to create a batch; handlers leave what they know of it in `request.state`."""
+        """Write down a call to create a batch, also one that is refused; `request.state` holds what is known of it."""
         state = request.state
         self.engine.ledger.record(
             CreateReceived(
@@ -127,3 +147,8 @@ class Speaker:
 def json_answer(value: object, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """Return a JSON answer."""
     return Response(msgspec.json.encode(value), status_code=status, headers=headers, media_type="application/json")
+
+
+def iso_time(seconds: float) -> str:
+    """Return a time as most providers write it."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")

@@ -17,7 +17,7 @@ from pipeline.simulator.wires.openai.batches import Batches, rendered_batch
 from pipeline.simulator.wires.openai.files import FileRoutes, rendered_file
 from pipeline.simulator.wires.openai.lines import OpenAILines
 from pipeline.simulator.wires.openai.live import Live
-from pipeline.simulator.wires.openai.speaking import Speaker
+from pipeline.simulator.wires.openai.speaking import OpenAISpeaker
 
 WIRE = "azure"
 _PREFIX = "/azure/openai/v1"
@@ -26,7 +26,7 @@ _MOST_REQUESTS = 100_000
 
 def routes(engine: Engine) -> list[BaseRoute]:
     """Return the routes of this wire."""
-    speaker = Speaker(engine, key_of=_key)
+    speaker = OpenAISpeaker(engine, WIRE, key_of=_key)
     engine.register(WIRE, OpenAILines(engine, most_requests=_MOST_REQUESTS))
 
     def rendered(file: StoredFile) -> JsonObject:
@@ -34,9 +34,9 @@ def routes(engine: Engine) -> list[BaseRoute]:
         return rendered_file(file) | ({"status": "pending"} if fresh else {})
 
     return [
-        *FileRoutes(engine, WIRE, speaker=speaker, rendered=rendered).routes(_PREFIX),
-        *Batches(engine, WIRE, speaker=speaker, rendered=_batch).routes(_PREFIX),
-        *Live(engine, WIRE, speaker=speaker).routes(_PREFIX),
+        *FileRoutes(speaker, rendered=rendered).routes(_PREFIX),
+        *Batches(speaker, rendered=_batch).routes(_PREFIX),
+        *Live(speaker).routes(_PREFIX),
     ]
 
 

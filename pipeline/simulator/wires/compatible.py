@@ -6,7 +6,7 @@ from starlette.routing import BaseRoute
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.wires._compatible.live import CompatibleLive
 from pipeline.simulator.wires._compatible.performing import Dialect
-from pipeline.simulator.wires.openai.speaking import Speaker, bearer_key
+from pipeline.simulator.wires.openai.speaking import OpenAISpeaker, bearer_key
 
 WIRE = "compatible"
 _DIALECT = Dialect(
@@ -22,4 +22,4 @@ def routes(engine: Engine) -> list[BaseRoute]:
     def key(request: Request) -> str:
         return bearer_key(request) or next(iter(engine.settings.api_keys), "none")
 
-    return [*CompatibleLive(engine, _DIALECT, Speaker(engine, key_of=key)).routes("/compatible/v1")]
+    return [*CompatibleLive(_DIALECT, OpenAISpeaker(engine, WIRE, key_of=key)).routes("/compatible/v1")]

@@ -18,7 +18,7 @@ from pipeline.simulator.wires._compatible.live import CompatibleLive
 from pipeline.simulator.wires._compatible.performing import Dialect, plain_usage
 from pipeline.simulator.wires.openai.batches import Batches, rendered_batch
 from pipeline.simulator.wires.openai.files import FileRoutes
-from pipeline.simulator.wires.openai.speaking import Speaker
+from pipeline.simulator.wires.openai.speaking import OpenAISpeaker
 
 WIRE = "groq"
 _PREFIX = "/groq/openai/v1"
@@ -46,7 +46,7 @@ _DIALECT = Dialect(
 
 def routes(engine: Engine) -> list[BaseRoute]:
     """Return the routes of this wire."""
-    speaker = Speaker(engine)
+    speaker = OpenAISpeaker(engine, WIRE)
     engine.register(WIRE, CompatibleLines(engine, _DIALECT, OpenAIRows(), addressed=True))
 
     async def listed(request: Request) -> Response:  # noqa: ARG001 - a route takes the request
@@ -59,9 +59,9 @@ def routes(engine: Engine) -> list[BaseRoute]:
 
     return [
         speaker.route(f"{_PREFIX}/batches", "list", listed),
-        *FileRoutes(engine, WIRE, speaker=speaker).routes(_PREFIX),
-        *Batches(engine, WIRE, speaker=speaker, rendered=_batch).routes(_PREFIX),
-        *CompatibleLive(engine, _DIALECT, speaker).routes(_PREFIX),
+        *FileRoutes(speaker).routes(_PREFIX),
+        *Batches(speaker, rendered=_batch).routes(_PREFIX),
+        *CompatibleLive(_DIALECT, speaker).routes(_PREFIX),
     ]
 
 

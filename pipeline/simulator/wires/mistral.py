@@ -8,7 +8,6 @@ from collections import Counter
 from datetime import datetime
 
 import msgspec
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -21,9 +20,10 @@ from pipeline.simulator.jobs import Job, Order, Phase
 from pipeline.simulator.wires._compatible.lines import CompatibleLines, OpenAIRows, Why
 from pipeline.simulator.wires._compatible.live import CompatibleLive
 from pipeline.simulator.wires._compatible.performing import Dialect
+from pipeline.simulator.wires._speaking import Problem, RefusedError
 from pipeline.simulator.wires.openai.files import FileRoutes
 from pipeline.simulator.wires.openai.keeping import Keeper
-from pipeline.simulator.wires.openai.speaking import Problem, RefusedError, Speaker, as_asked, decoded, whole_number
+from pipeline.simulator.wires.openai.speaking import OpenAISpeaker, as_asked, decoded, whole_number
 
 WIRE = "mistral"
 _PREFIX = "/mistral/v1"
@@ -60,12 +60,12 @@ class _Rows(OpenAIRows):
 
 def routes(engine: Engine) -> list[BaseRoute]:
     """Return the routes of this wire."""
-    speaker = Speaker(engine, worded=_worded)
+    speaker = OpenAISpeaker(engine, WIRE, worded=_worded)
     engine.register(WIRE, CompatibleLines(engine, _DIALECT, _Rows(with_request_id=False), addressed=False))
     return [
-        *FileRoutes(engine, WIRE, speaker=speaker, rendered=_file).routes(_PREFIX),
-        *_Jobs(engine, speaker).routes(_PREFIX),
-        *CompatibleLive(engine, _DIALECT, speaker).routes(_PREFIX),
+        *FileRoutes(speaker, rendered=_file).routes(_PREFIX),
+        *_Jobs(speaker).routes(_PREFIX),
+        *CompatibleLive(_DIALECT, speaker).routes(_PREFIX),
     ]
 
 
@@ -98,16 +98,16 @@ def _file(file: StoredFile) -> JsonObject:
 class _Jobs:
     """The routes under `/batch/jobs`."""
 
-    def __init__(self, engine: Engine, speaker: Speaker) -> None:
-        self._engine = engine
+    def __init__(self, speaker: OpenAISpeaker) -> None:
         self._speaker = speaker
-        self._keeper = Keeper(engine, speaker, WIRE, shown=self._rendered, unknown=_no_batch, ended=_has_ended)
+        self._engine = speaker.engine
+        self._keeper = Keeper(speaker, rendered=_job, unknown=_no_batch, ended=_has_ended)
 
     def routes(self, prefix: str) -> list[Route]:
         """Return the routes."""
         route, path = self._speaker.route, f"{prefix}/batch/jobs"
         return [
-            route(path, "create", self._create, method="POST", seen=self._record_create),
+            route(path, "create", self._create, method="POST", seen=self._record_create, reads_first=True),
             route(path, "list", self._list),
             route(f"{path}/{{batch_id}}", "poll", self._keeper.retrieve),
             route(f"{path}/{{batch_id}}/cancel", "cancel", self._keeper.cancel, method="POST"),
@@ -118,13 +118,12 @@ class _Jobs:
         if self._engine.files.get(order.input_file_id, wire=WIRE) is None:
             raise RefusedError(Problem(message=f"File {order.input_file_id} was not found.", status=404))
         job = self._keeper.create(request, order, self._engine.clock.nonce())
-        return self._speaker.json(self._rendered(job))
+        return self._speaker.json(self._keeper.shown(job))
 
     def _record_create(self, request: Request, answered: Answered) -> None:
         asked = as_asked(request.state.body, _Asked)
-        self._speaker.record_create(
-            request, answered, wire=WIRE, input_file_id=next(iter(asked.input_files), None), metadata=asked.metadata
-        )
+        request.state.input_file_id, request.state.metadata = next(iter(asked.input_files), None), asked.metadata
+        self._speaker.record_create(request, answered)
 
     async def _list(self, request: Request) -> Response:
         size = whole_number(request, "page_size", default=100, most=1000)
@@ -133,13 +132,8 @@ class _Jobs:
             raise RefusedError(Problem(message="page must be a whole number.", status=422))
         jobs = [job for job in self._engine.listed_jobs(wire=WIRE) if job.created_at > _created_after(request)]
         shown = jobs[int(page) * size : (int(page) + 1) * size]
-        await run_in_threadpool(self._engine.poll, shown)
-        rows = [self._rendered(job) for job in shown]
+        rows = await self._keeper.all_shown(shown)
         return self._speaker.json({"object": "list", "total": len(jobs), "data": rows})
-
-    def _rendered(self, job: Job) -> JsonObject:
-        with self._engine.lock:
-            return _job(job)
 
 
 class _Asked(msgspec.Struct, frozen=True):

@@ -4,8 +4,6 @@ Odd about it: an answer is streamed unless `stream` is false; a prompt longer th
 without a word; `think` is true, false or a level.
 """
 
-from datetime import UTC, datetime
-
 import msgspec
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -15,7 +13,8 @@ from starlette.routing import BaseRoute
 from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.judge import Ask, Reply
-from pipeline.simulator.wires.openai.speaking import Problem, RefusedError, Speaker, decoded
+from pipeline.simulator.wires._speaking import Problem, RefusedError, iso_time
+from pipeline.simulator.wires.openai.speaking import OpenAISpeaker, decoded
 
 WIRE = "ollama"
 _MODELS = ("gpt-oss:20b", "qwen3:8b")
@@ -37,8 +36,8 @@ _FIELDS = frozenset(
 
 def routes(engine: Engine) -> list[BaseRoute]:
     """Return the routes of this wire."""
-    speaker = Speaker(engine, key_of=lambda _: next(iter(engine.settings.api_keys), "none"), worded=_worded)
-    chat = _Chat(engine, speaker)
+    speaker = OpenAISpeaker(engine, WIRE, key_of=lambda _: next(iter(engine.settings.api_keys), "none"), worded=_worded)
+    chat = _Chat(speaker)
     return [
         speaker.route("/ollama/api/chat", "live", chat.answer, method="POST"),
         speaker.route("/ollama/api/tags", "poll", chat.tags),
@@ -52,9 +51,9 @@ def _worded(problem: Problem) -> JsonObject:
 class _Chat:
     """The routes that answer at once."""
 
-    def __init__(self, engine: Engine, speaker: Speaker) -> None:
-        self._engine = engine
+    def __init__(self, speaker: OpenAISpeaker) -> None:
         self._speaker = speaker
+        self._engine = speaker.engine
 
     async def answer(self, request: Request) -> Response:
         """Answer a chat."""
@@ -108,7 +107,7 @@ def _rendered(ask: Ask, reply: Reply, *, at: float) -> JsonObject:
     thinking = {"thinking": reply.thoughts} if reply.thoughts else {}
     return {
         "model": ask.model,
-        "created_at": datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z"),
+        "created_at": iso_time(at),
         "message": {"role": "assistant", "content": reply.text, **thinking},
         "done": True,
         "done_reason": "length" if reply.stop == "length" else "stop",

@@ -21,17 +21,10 @@ from pipeline.simulator.judge import Reply
 from pipeline.simulator.wires._compatible.lines import CompatibleLines, Why
 from pipeline.simulator.wires._compatible.live import CompatibleLive
 from pipeline.simulator.wires._compatible.performing import Dialect
+from pipeline.simulator.wires._speaking import Problem, RefusedError
 from pipeline.simulator.wires.openai.files import FileRoutes
 from pipeline.simulator.wires.openai.keeping import Keeper
-from pipeline.simulator.wires.openai.speaking import (
-    Problem,
-    RefusedError,
-    Speaker,
-    as_asked,
-    decoded,
-    missing,
-    whole_number,
-)
+from pipeline.simulator.wires.openai.speaking import OpenAISpeaker, as_asked, decoded, missing, whole_number
 
 WIRE = "xai"
 _PREFIX = "/xai/v1"
@@ -74,28 +67,28 @@ class _Rows:
 
 def routes(engine: Engine) -> list[BaseRoute]:
     """Return the routes of this wire."""
-    speaker = Speaker(engine)
+    speaker = OpenAISpeaker(engine, WIRE)
     engine.register(WIRE, CompatibleLines(engine, _DIALECT, _Rows(), addressed=True))
     return [
-        *FileRoutes(engine, WIRE, speaker=speaker).routes(_PREFIX),
-        *_Batches(engine, speaker).routes(_PREFIX),
-        *CompatibleLive(engine, _DIALECT, speaker).routes(_PREFIX),
+        *FileRoutes(speaker).routes(_PREFIX),
+        *_Batches(speaker).routes(_PREFIX),
+        *CompatibleLive(_DIALECT, speaker).routes(_PREFIX),
     ]
 
 
 class _Batches:
     """The routes under `/batches`."""
 
-    def __init__(self, engine: Engine, speaker: Speaker) -> None:
-        self._engine = engine
+    def __init__(self, speaker: OpenAISpeaker) -> None:
         self._speaker = speaker
-        self._keeper = Keeper(engine, speaker, WIRE, shown=self._rendered, unknown=_no_batch, ended=_has_ended)
+        self._engine = speaker.engine
+        self._keeper = Keeper(speaker, rendered=_batch, unknown=_no_batch, ended=_has_ended)
 
     def routes(self, prefix: str) -> list[Route]:
         """Return the routes."""
         route, path = self._speaker.route, f"{prefix}/batches"
         return [
-            route(path, "create", self._create, method="POST", seen=self._record_create),
+            route(path, "create", self._create, method="POST", seen=self._record_create, reads_first=True),
             route(path, "list", self._list),
             route(f"{path}/{{batch_id}}:cancel", "cancel", self._keeper.cancel, method="POST"),
             route(f"{path}/{{batch_id}}", "poll", self._keeper.retrieve),
@@ -113,19 +106,17 @@ class _Batches:
             wire=WIRE, input_file_id=file_id, endpoint=_ENDPOINT, metadata={"name": name}, completion_window="24h"
         )
         job = self._keeper.create(request, order, f"batch_{self._engine.clock.nonce()}")
-        return self._speaker.json(self._rendered(job))
+        return self._speaker.json(self._keeper.shown(job))
 
     def _record_create(self, request: Request, answered: Answered) -> None:
         asked = as_asked(request.state.body, _Asked)
-        self._speaker.record_create(
-            request, answered, wire=WIRE, input_file_id=asked.input_file_id, metadata={"name": asked.name or ""}
-        )
+        request.state.input_file_id, request.state.metadata = asked.input_file_id, {"name": asked.name or ""}
+        self._speaker.record_create(request, answered)
 
     async def _list(self, request: Request) -> Response:
         begin, end = _page(request)
         jobs = self._engine.listed_jobs(wire=WIRE)
-        await run_in_threadpool(self._engine.poll, jobs[begin:end])
-        rows = [self._rendered(job) for job in jobs[begin:end]]
+        rows = await self._keeper.all_shown(jobs[begin:end])
         return self._speaker.json({"batches": rows, "pagination_token": str(end) if end < len(jobs) else None})
 
     async def _results(self, request: Request) -> Response:
@@ -142,10 +133,6 @@ class _Batches:
         files = [self._engine.files.get(handle, wire=WIRE) for handle in handles if handle]
         lines = (line.strip() for file in files if file for line in file.path.read_bytes().split(b"\n"))
         return list(islice((line for line in lines if _is_json(line)), begin, end))
-
-    def _rendered(self, job: Job) -> JsonObject:
-        with self._engine.lock:
-            return _batch(job)
 
 
 class _Asked(msgspec.Struct, frozen=True):

@@ -10,12 +10,12 @@ from pipeline.simulator.engine import Engine
 from pipeline.simulator.jobs import Job, LineProblem
 from pipeline.simulator.running import Checked, Executed
 from pipeline.simulator.wires._compatible.performing import Dialect, perform
-from pipeline.simulator.wires.openai.lines import check_lines
-from pipeline.simulator.wires.openai.speaking import Problem, struck
+from pipeline.simulator.wires._speaking import Problem
+from pipeline.simulator.wires.openai.lines import check_lines, line_problem
+from pipeline.simulator.wires.openai.speaking import error_body
 
 Why = Literal["expired", "cancelled"]
 _LONGEST_ID = 64
-_LINE_400 = Problem(message="Invalid request: the simulator was told to refuse it.", code="invalid_value")
 
 
 class Rows(Protocol):
@@ -77,8 +77,7 @@ class CompatibleLines:
 
     def failed(self, line: bytes, *, mark: str, status: int) -> bytes:
         """Return the error line of a request that met this HTTP status."""
-        problem = _LINE_400 if status == 400 else struck(status)
-        return _encoder.encode(self._rows.failed(_lines.decode(line).custom_id, problem, mark=mark))
+        return _encoder.encode(self._rows.failed(_lines.decode(line).custom_id, line_problem(status), mark=mark))
 
     def unanswered(self, line: bytes, *, mark: str, why: Why) -> bytes | None:
         """Return the error line of a request the batch did not get to."""
@@ -160,7 +159,7 @@ class OpenAIRows:
 
     def failed(self, custom_id: str, problem: Problem, *, mark: str) -> JsonObject:
         """Return the row of a request that failed."""
-        return self._row(custom_id, mark, self._response(problem.status, problem.body(), mark))
+        return self._row(custom_id, mark, self._response(problem.status, error_body(problem), mark))
 
     def unanswered(self, custom_id: str, why: Why, *, mark: str) -> JsonObject | None:
         """Return the row of a request the batch did not get to."""

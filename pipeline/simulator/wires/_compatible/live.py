@@ -5,21 +5,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from pipeline.simulator.documents import JsonObject
-from pipeline.simulator.engine import Engine
 from pipeline.simulator.wires._compatible.performing import Dialect, perform
-from pipeline.simulator.wires.openai.speaking import Problem, RefusedError, Speaker, decoded
-
-_MODELS_SINCE = 1_790_000_000
+from pipeline.simulator.wires._speaking import Problem, RefusedError
+from pipeline.simulator.wires.openai.live import rendered_model
+from pipeline.simulator.wires.openai.speaking import OpenAISpeaker, decoded
 
 
 class CompatibleLive:
     """The routes that answer at once; `enveloped` says whether the list of models comes in an object."""
 
-    def __init__(self, engine: Engine, dialect: Dialect, speaker: Speaker, *, enveloped: bool = True) -> None:
-        self._engine = engine
+    def __init__(self, dialect: Dialect, speaker: OpenAISpeaker, *, enveloped: bool = True) -> None:
         self._dialect = dialect
         self._speaker = speaker
+        self._engine = speaker.engine
         self._enveloped = enveloped
 
     def routes(self, prefix: str) -> list[Route]:
@@ -45,9 +43,7 @@ class CompatibleLive:
         return self._speaker.json(done.body)
 
     async def _models(self, request: Request) -> Response:  # noqa: ARG002 - a route takes the request
-        known = [_rendered(model) for model in self._engine.settings.models or self._dialect.models]
+        known = [
+            rendered_model(model) | {"type": "chat"} for model in self._engine.settings.models or self._dialect.models
+        ]
         return self._speaker.json({"object": "list", "data": known} if self._enveloped else known)
-
-
-def _rendered(model: str) -> JsonObject:
-    return {"id": model, "object": "model", "created": _MODELS_SINCE, "owned_by": "simulator", "type": "chat"}

@@ -8,9 +8,10 @@ import msgspec
 from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.judge import Reply
+from pipeline.simulator.wires._speaking import Problem
 from pipeline.simulator.wires.openai import chat
 from pipeline.simulator.wires.openai.performing import Done, model_problem
-from pipeline.simulator.wires.openai.speaking import Problem, invalid, struck
+from pipeline.simulator.wires.openai.speaking import invalid, struck
 
 
 def plain_usage(reply: Reply) -> JsonObject:

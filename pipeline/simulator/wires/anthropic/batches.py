@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
@@ -15,7 +14,7 @@ from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.files import StoredFile
 from pipeline.simulator.jobs import Job, Order
-from pipeline.simulator.wires._speaking import Problem, RefusedError, Speaker, json_answer
+from pipeline.simulator.wires._speaking import Problem, RefusedError, Speaker, iso_time, json_answer
 from pipeline.simulator.wires.anthropic.lines import perform
 from pipeline.simulator.wires.anthropic.speaking import AnthropicManner, invalid
 
@@ -227,7 +226,7 @@ def _base(request: Request) -> str:
 
 
 def _time(seconds: float | None) -> str | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+    return None if seconds is None else iso_time(seconds)
 
 
 def _batch(job: Job, window: float, *, base: str) -> JsonObject:

@@ -1,7 +1,7 @@
 """Bedrock's job routes: create, look up, list, stop."""
 
 import re
-from datetime import UTC, datetime
+from datetime import datetime
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
@@ -12,7 +12,7 @@ from starlette.routing import Route
 from pipeline.ids import digest
 from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.jobs import Job, Order, Phase
-from pipeline.simulator.wires._speaking import Speaker, json_answer
+from pipeline.simulator.wires._speaking import Speaker, iso_time, json_answer
 from pipeline.simulator.wires.bedrock.objects import Objects, file_id
 from pipeline.simulator.wires.bedrock.speaking import refused
 
@@ -187,7 +187,7 @@ def _seconds(given: str | None) -> float:
 
 def _job(job: Job) -> JsonObject:
     counts, problem = job.counts, next(iter(job.problems), None)
-    ended = {"endTime": _text(job.at[job.phase])} if job.is_ended else {}
+    ended = {"endTime": iso_time(job.at[job.phase])} if job.is_ended else {}
     return {
         "jobArn": _ARN + job.batch_id,
         **{name: _said(job, name) for name in ("jobName", "clientRequestToken", "roleArn")},
@@ -198,8 +198,8 @@ def _job(job: Job) -> JsonObject:
             if problem
             else {}
         ),
-        "submitTime": _text(job.created_at),
-        "lastModifiedTime": _text(max(job.at.values(), default=job.created_at)),
+        "submitTime": iso_time(job.created_at),
+        "lastModifiedTime": iso_time(max(job.at.values(), default=job.created_at)),
         **ended,
         "inputDataConfig": {"s3InputDataConfig": {"s3InputFormat": "JSONL", "s3Uri": _said(job, "input")}},
         "outputDataConfig": {"s3OutputDataConfig": {"s3Uri": _said(job, "output")}},
@@ -210,7 +210,3 @@ def _job(job: Job) -> JsonObject:
         "successRecordCount": counts.completed,
         "errorRecordCount": counts.failed,
     }
-
-
-def _text(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")

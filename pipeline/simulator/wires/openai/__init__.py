@@ -11,15 +11,17 @@ from pipeline.simulator.wires.openai.batches import Batches
 from pipeline.simulator.wires.openai.files import FileRoutes
 from pipeline.simulator.wires.openai.lines import OpenAILines
 from pipeline.simulator.wires.openai.live import Live
+from pipeline.simulator.wires.openai.speaking import OpenAISpeaker
 
 WIRE = "openai"
 
 
 def routes(engine: Engine) -> list[BaseRoute]:
     """Return the routes of this wire."""
+    speaker = OpenAISpeaker(engine, WIRE)
     engine.register(WIRE, OpenAILines(engine))
     return [
-        *FileRoutes(engine, WIRE).routes("/v1"),
-        *Batches(engine, WIRE).routes("/v1"),
-        *Live(engine, WIRE).routes("/v1"),
+        *FileRoutes(speaker).routes("/v1"),
+        *Batches(speaker).routes("/v1"),
+        *Live(speaker).routes("/v1"),
     ]

@@ -3,21 +3,18 @@
 from collections.abc import Callable, Mapping
 
 import msgspec
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from pipeline.simulator.calls import Answered
 from pipeline.simulator.documents import JsonObject
-from pipeline.simulator.engine import Engine
 from pipeline.simulator.jobs import Job, Order, Phase
+from pipeline.simulator.wires._speaking import Problem, RefusedError
 from pipeline.simulator.wires.openai.files import LIFETIME
 from pipeline.simulator.wires.openai.keeping import Keeper
 from pipeline.simulator.wires.openai.speaking import (
-    Problem,
-    RefusedError,
-    Speaker,
+    OpenAISpeaker,
     as_asked,
     decoded,
     invalid,
@@ -41,51 +38,41 @@ _TIMES: tuple[Phase, ...] = (
 class Batches:
     """The routes under `/batches`."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        wire: str,
-        *,
-        speaker: Speaker | None = None,
-        rendered: Callable[[Job, float], JsonObject] | None = None,
-    ) -> None:
-        self._engine = engine
-        self._wire = wire
-        self._speaker = speaker or Speaker(engine)
+    def __init__(self, speaker: OpenAISpeaker, *, rendered: Callable[[Job, float], JsonObject] | None = None) -> None:
+        self._speaker = speaker
+        self._engine = speaker.engine
         self._batch = rendered or rendered_batch
-        self._keeper = Keeper(engine, self._speaker, wire, shown=self._rendered, unknown=_no_batch, ended=_has_ended)
+        self._keeper = Keeper(speaker, rendered=self._rendered, unknown=_no_batch, ended=_has_ended)
 
     def routes(self, prefix: str) -> list[Route]:
         """Return the routes."""
-        route = self._speaker.route
+        route, path = self._speaker.route, f"{prefix}/batches"
         return [
-            route(f"{prefix}/batches", "create", self._create, method="POST", seen=self._record_create),
-            route(f"{prefix}/batches", "list", self._list),
-            route(f"{prefix}/batches/{{batch_id}}", "poll", self._keeper.retrieve),
-            route(f"{prefix}/batches/{{batch_id}}/cancel", "cancel", self._keeper.cancel, method="POST"),
+            route(path, "create", self._create, method="POST", seen=self._record_create, reads_first=True),
+            route(path, "list", self._list),
+            route(f"{path}/{{batch_id}}", "poll", self._keeper.retrieve),
+            route(f"{path}/{{batch_id}}/cancel", "cancel", self._keeper.cancel, method="POST"),
         ]
 
     async def _create(self, request: Request) -> Response:
-        order = _order(decoded(request.state.body), self._wire)
+        order = _order(decoded(request.state.body), self._speaker.wire)
         job = self._keeper.create(request, order, f"batch_{self._engine.clock.nonce()}")
-        return self._speaker.json(self._rendered(job))
+        return self._speaker.json(self._keeper.shown(job))
 
     def _record_create(self, request: Request, answered: Answered) -> None:
         asked = as_asked(request.state.body, _Asked)
-        self._speaker.record_create(
-            request, answered, wire=self._wire, input_file_id=asked.input_file_id, metadata=asked.metadata
-        )
+        request.state.input_file_id, request.state.metadata = asked.input_file_id, asked.metadata
+        self._speaker.record_create(request, answered)
 
     async def _list(self, request: Request) -> Response:
         limit = whole_number(request, "limit", default=20, most=100)
-        jobs = self._engine.listed_jobs(wire=self._wire)
+        jobs = self._engine.listed_jobs(wire=self._speaker.wire)
         page = page_of([job.batch_id for job in jobs], request, limit)
-        await run_in_threadpool(self._engine.poll, jobs[page])
-        return self._speaker.json(listing([self._rendered(job) for job in jobs[page]], more=page.stop < len(jobs)))
+        rows = await self._keeper.all_shown(jobs[page])
+        return self._speaker.json(listing(rows, more=page.stop < len(jobs)))
 
     def _rendered(self, job: Job) -> JsonObject:
-        with self._engine.lock:
-            return self._batch(job, self._engine.settings.window_seconds)
+        return self._batch(job, self._engine.settings.window_seconds)
 
 
 class _Asked(msgspec.Struct, frozen=True):

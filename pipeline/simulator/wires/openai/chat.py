@@ -2,8 +2,9 @@
 
 from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.judge import Ask, Reply
+from pipeline.simulator.wires._speaking import Problem
 from pipeline.simulator.wires.openai.models import effort_of, effort_problem, parameter_problem, schema_problem
-from pipeline.simulator.wires.openai.speaking import Problem, invalid, missing, unknown
+from pipeline.simulator.wires.openai.speaking import invalid, missing, unknown
 
 _KNOWN = frozenset(
     (

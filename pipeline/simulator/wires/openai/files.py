@@ -10,20 +10,10 @@ from starlette.routing import Route
 
 from pipeline.simulator.calls import download
 from pipeline.simulator.documents import JsonObject
-from pipeline.simulator.engine import Engine
 from pipeline.simulator.files import StoredFile
-from pipeline.simulator.ledger import FileAction, FileTouched
 from pipeline.simulator.running import KEPT_SECONDS
-from pipeline.simulator.wires.openai.speaking import (
-    Problem,
-    RefusedError,
-    Speaker,
-    invalid,
-    listing,
-    missing,
-    page_of,
-    whole_number,
-)
+from pipeline.simulator.wires._speaking import Problem, RefusedError
+from pipeline.simulator.wires.openai.speaking import OpenAISpeaker, invalid, listing, missing, page_of, whole_number
 
 _PURPOSES = ("assistants", "batch", "fine-tune", "vision", "user_data", "evals")
 _MOST_BYTES = 512 * 1024 * 1024
@@ -33,17 +23,9 @@ LIFETIME = range(3_600, 2_592_001)
 class FileRoutes:
     """The routes under `/files`."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        wire: str,
-        *,
-        speaker: Speaker | None = None,
-        rendered: Callable[[StoredFile], JsonObject] | None = None,
-    ) -> None:
-        self._engine = engine
-        self._wire = wire
-        self._speaker = speaker or Speaker(engine)
+    def __init__(self, speaker: OpenAISpeaker, *, rendered: Callable[[StoredFile], JsonObject] | None = None) -> None:
+        self._speaker = speaker
+        self._engine = speaker.engine
         self._rendered = rendered or rendered_file
 
     def routes(self, prefix: str) -> list[Route]:
@@ -82,7 +64,7 @@ class FileRoutes:
         now = self._engine.now()
         file = StoredFile(
             file_id=file_id,
-            wire=self._wire,
+            wire=self._speaker.wire,
             filename=upload.filename or "upload",
             purpose=purpose,
             bytes=size,
@@ -90,12 +72,12 @@ class FileRoutes:
             expires_at=now + lifetime,
             path=path,
         )
-        self._record(file, "uploaded", size)
+        self._speaker.record_file(file, "uploaded", size)
         return self._engine.files.add(file)
 
     async def _list(self, request: Request) -> Response:
         limit = whole_number(request, "limit", default=10_000, most=10_000)
-        files = self._engine.files.all(wire=self._wire)
+        files = self._engine.files.all(wire=self._speaker.wire)
         if request.query_params.get("order", "desc") == "desc":
             files.reverse()
         purpose = request.query_params.get("purpose")
@@ -109,33 +91,21 @@ class FileRoutes:
     async def _delete(self, request: Request) -> Response:
         file = self._found(request)
         self._engine.files.delete(file.file_id)
-        self._record(file, "deleted", 0)
+        self._speaker.record_file(file, "deleted", 0)
         return self._speaker.json({"id": file.file_id, "object": "file", "deleted": True})
 
     async def _content(self, request: Request) -> Response:
         file = self._found(request)
-        self._record(file, "downloaded", file.bytes)
+        self._speaker.record_file(file, "downloaded", file.bytes)
         disposition = f'attachment; filename="{file.filename}"'
         return await download(self._engine, request, file.path, {"content-disposition": disposition})
 
     def _found(self, request: Request) -> StoredFile:
         file_id = request.path_params["file_id"]
-        file = self._engine.files.get(file_id, wire=self._wire)
+        file = self._engine.files.get(file_id, wire=self._speaker.wire)
         if file is None:
             raise RefusedError(Problem(message=f"No such File object: {file_id}", status=404, param="id"))
         return file
-
-    def _record(self, file: StoredFile, action: FileAction, size: int) -> None:
-        self._engine.ledger.record(
-            FileTouched(
-                at=self._engine.now(),
-                wire=self._wire,
-                file_id=file.file_id,
-                action=action,
-                filename=file.filename,
-                bytes=size,
-            )
-        )
 
 
 def _lifetime(form: FormData) -> float:

@@ -7,32 +7,29 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pipeline.simulator.documents import JsonObject
-from pipeline.simulator.engine import Engine
 from pipeline.simulator.jobs import Job, Order
-from pipeline.simulator.wires.openai.speaking import Problem, RefusedError, Speaker
+from pipeline.simulator.wires._speaking import Problem, RefusedError
+from pipeline.simulator.wires.openai.speaking import OpenAISpeaker
 
 
 class Keeper:
     """The batches of one wire.
 
-    `shown` is a batch as the wire has it, `unknown` what is said of an id that is none, `ended` of one that cannot be
-    cancelled any more.
+    `rendered` is a batch as the wire has it, `unknown` what is said of an id that is none, `ended` of one that cannot
+    be cancelled any more.
     """
 
     def __init__(
         self,
-        engine: Engine,
-        speaker: Speaker,
-        wire: str,
+        speaker: OpenAISpeaker,
         *,
-        shown: Callable[[Job], JsonObject],
+        rendered: Callable[[Job], JsonObject],
         unknown: Callable[[str], Problem],
         ended: Callable[[Job], Problem],
     ) -> None:
-        self._engine = engine
         self._speaker = speaker
-        self._wire = wire
-        self._shown = shown
+        self._engine = speaker.engine
+        self._rendered = rendered
         self._unknown = unknown
         self._ended = ended
 
@@ -44,20 +41,30 @@ class Keeper:
     def found(self, request: Request) -> Job:
         """Return the batch that the call names, or refuse it."""
         batch_id = request.path_params["batch_id"]
-        job = self._engine.job(batch_id, wire=self._wire)
+        job = self._engine.job(batch_id, wire=self._speaker.wire)
         if job is None:
             raise RefusedError(self._unknown(batch_id))
         return job
+
+    def shown(self, job: Job) -> JsonObject:
+        """Return the batch as the wire has it, while nothing moves it."""
+        with self._engine.lock:
+            return self._rendered(job)
+
+    async def all_shown(self, jobs: list[Job]) -> list[JsonObject]:
+        """Return these batches as they are now."""
+        await run_in_threadpool(self._engine.poll, jobs)
+        return [self.shown(job) for job in jobs]
 
     async def retrieve(self, request: Request) -> Response:
         """Answer with the batch as it is now."""
         job = self.found(request)
         await run_in_threadpool(self._engine.poll, [job])
-        return self._speaker.json(self._shown(job))
+        return self._speaker.json(self.shown(job))
 
     async def cancel(self, request: Request) -> Response:
         """Stop the batch and answer with it, or refuse to."""
         job = self.found(request)
         if not await run_in_threadpool(self._engine.cancel, job):
             raise RefusedError(self._ended(job))
-        return self._speaker.json(self._shown(job))
+        return self._speaker.json(self.shown(job))

@@ -10,8 +10,9 @@ from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.jobs import Job, LineProblem
 from pipeline.simulator.running import Checked, Executed
+from pipeline.simulator.wires._speaking import Problem
 from pipeline.simulator.wires.openai.performing import CHAT, RESPONSES, perform
-from pipeline.simulator.wires.openai.speaking import Problem, struck
+from pipeline.simulator.wires.openai.speaking import error_body, struck
 
 _MOST_REQUESTS = 50_000
 _MOST_BYTES = 200_000_000
@@ -56,7 +57,7 @@ class OpenAILines:
         done = perform(self._engine, asked.url, asked.body, mark=mark, twist=twist)
         model = asked.body["model"]
         if isinstance(done, Problem):
-            written = _written(asked.custom_id, mark, done.status, done.body())
+            written = _written(asked.custom_id, mark, done.status, error_body(done))
             return Executed(custom_id=asked.custom_id, model=model, ok=False, line=written, reply=None)
         written = _written(asked.custom_id, mark, 200, done.body)
         reply = done.reply if done.is_billed else None
@@ -64,8 +65,7 @@ class OpenAILines:
 
     def failed(self, line: bytes, *, mark: str, status: int) -> bytes:
         """Return the error line of a request that met this HTTP status."""
-        problem = _LINE_400 if status == 400 else struck(status)
-        return _written(_lines.decode(line).custom_id, mark, status, problem.body())
+        return _written(_lines.decode(line).custom_id, mark, status, error_body(line_problem(status)))
 
     def unanswered(self, line: bytes, *, mark: str, why: Literal["expired", "cancelled"]) -> bytes:
         """Return the error line of a request the batch did not get to."""
@@ -73,6 +73,11 @@ class OpenAILines:
         error = {"code": code, "message": message}
         custom_id = _lines.decode(line).custom_id
         return _encoder.encode({"id": f"batch_req_{mark}", "custom_id": custom_id, "response": None, "error": error})
+
+
+def line_problem(status: int) -> Problem:
+    """Return what the error line of a request says that met this HTTP status."""
+    return _LINE_400 if status == 400 else struck(status)
 
 
 def _written(custom_id: str, mark: str, status: int, body: JsonObject) -> bytes:

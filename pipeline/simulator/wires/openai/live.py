@@ -5,10 +5,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from pipeline.simulator.engine import Engine
+from pipeline.simulator.documents import JsonObject
+from pipeline.simulator.wires._speaking import Problem, RefusedError
 from pipeline.simulator.wires.openai.models import MODELS
 from pipeline.simulator.wires.openai.performing import CHAT, RESPONSES, perform
-from pipeline.simulator.wires.openai.speaking import Problem, RefusedError, Speaker, decoded
+from pipeline.simulator.wires.openai.speaking import OpenAISpeaker, decoded
 
 _MODELS_SINCE = 1_790_000_000
 
@@ -16,10 +17,9 @@ _MODELS_SINCE = 1_790_000_000
 class Live:
     """The routes that answer at once."""
 
-    def __init__(self, engine: Engine, wire: str, *, speaker: Speaker | None = None) -> None:
-        self._engine = engine
-        self._wire = wire
-        self._speaker = speaker or Speaker(engine)
+    def __init__(self, speaker: OpenAISpeaker) -> None:
+        self._speaker = speaker
+        self._engine = speaker.engine
 
     def routes(self, prefix: str) -> list[Route]:
         """Return the routes."""
@@ -45,22 +45,23 @@ class Live:
         if isinstance(done, Problem):
             raise RefusedError(done)
         if done.is_billed:
-            self._engine.bill_live(self._wire, done.ask, done.reply)
+            self._engine.bill_live(self._speaker.wire, done.ask, done.reply)
         return self._speaker.json(done.body)
 
     def _known(self) -> tuple[str, ...]:
         return self._engine.settings.models or MODELS
 
     async def _models(self, request: Request) -> Response:  # noqa: ARG002 - a route takes the request
-        return self._speaker.json({"object": "list", "data": [_rendered(model) for model in self._known()]})
+        return self._speaker.json({"object": "list", "data": [rendered_model(model) for model in self._known()]})
 
     async def _model(self, request: Request) -> Response:
         model = request.path_params["model"]
         if model not in self._known():
             message = f"The model '{model}' does not exist or you do not have access to it."
             raise RefusedError(Problem(message=message, status=404, param="model", code="model_not_found"))
-        return self._speaker.json(_rendered(model))
+        return self._speaker.json(rendered_model(model))
 
 
-def _rendered(model: str) -> dict[str, str | int]:
+def rendered_model(model: str) -> JsonObject:
+    """Return the model as OpenAI shows it."""
     return {"id": model, "object": "model", "created": _MODELS_SINCE, "owned_by": "simulator"}

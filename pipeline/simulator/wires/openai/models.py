@@ -8,7 +8,8 @@ import re
 import msgspec
 
 from pipeline.simulator.documents import JsonObject
-from pipeline.simulator.wires.openai.speaking import Problem, invalid
+from pipeline.simulator.wires._speaking import Problem
+from pipeline.simulator.wires.openai.speaking import invalid
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _MIDDLE = ("low", "medium", "high")

@@ -5,8 +5,9 @@ import msgspec
 from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.judge import Ask, Reply
+from pipeline.simulator.wires._speaking import Problem
 from pipeline.simulator.wires.openai import chat, responses
-from pipeline.simulator.wires.openai.speaking import Problem, invalid, missing, struck
+from pipeline.simulator.wires.openai.speaking import invalid, missing, struck
 
 CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"
 _SPOKEN = {CHAT: chat, RESPONSES: responses}

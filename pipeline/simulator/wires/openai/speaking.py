@@ -1,46 +1,22 @@
-"""How OpenAI words what goes wrong, and what every one of its routes does first: check the key, meet the faults."""
+"""How OpenAI takes keys and words what goes wrong, and what its routes read of a call."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from typing import TypeVar
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
-from pipeline.ids import digest
-from pipeline.simulator.calls import Answered, Call, answer
 from pipeline.simulator.documents import JsonObject, JsonValue
 from pipeline.simulator.engine import Engine
-from pipeline.simulator.ledger import CreateReceived
-
-Handler = Callable[[Request], Awaitable[Response]]
-Seen = Callable[[Request, Answered], None]
-_INVALID = "invalid_request_error"
+from pipeline.simulator.wires._speaking import Problem, RefusedError, Speaker, json_answer
 
 T = TypeVar("T")
 
 
-class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a call or a request is refused."""
-
-    message: str
-    status: int = 400
-    kind: str = _INVALID
-    param: str | None = None
-    code: str | None = None
-
-    def body(self) -> dict[str, dict[str, str | None]]:
-        """Return the body OpenAI puts around it."""
-        return {"error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}}
-
-
-class RefusedError(Exception):
-    """Ends a handler with a refusal."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem.message)
-        self.problem = problem
+def error_body(problem: Problem) -> JsonObject:
+    """Return the body OpenAI puts around a refusal."""
+    return {"error": {"message": problem.message, "type": problem.kind, "param": problem.param, "code": problem.code}}
 
 
 def missing(param: str) -> Problem:
@@ -92,96 +68,56 @@ def bearer_key(request: Request) -> str:
     return key.strip() if scheme.lower() == "bearer" else ""
 
 
-class Speaker:
-    """Makes routes of handlers; those of other providers find the key elsewhere, or word refusals differently."""
+class OpenAIManner:
+    """OpenAI's way of taking keys and refusing; others find the key elsewhere, or word refusals differently."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        *,
-        key_of: Callable[[Request], str] = bearer_key,
-        worded: Callable[[Problem], JsonObject] = Problem.body,
-    ) -> None:
-        self._engine = engine
+    def __init__(self, *, key_of: Callable[[Request], str], worded: Callable[[Problem], JsonObject]) -> None:
         self._key_of = key_of
         self._worded = worded
 
-    def route(self, path: str, call: str, handler: Handler, *, method: str = "GET", seen: Seen | None = None) -> Route:
-        """Return a route that checks the key, meets the faults of `call`, and only then asks the handler."""
+    def key(self, request: Request) -> str:
+        """Return the key of a call, empty if it has none."""
+        return self._key_of(request)
 
-        async def endpoint(request: Request) -> Response:
-            return await self._speak(request, call, handler, seen)
-
-        return Route(path, endpoint, methods=[method], name=f"{method} {path}")
-
-    def json(self, value: JsonValue, status: int = 200) -> Response:
-        """Return a JSON answer with a request id."""
-        headers = {"x-request-id": f"req_{self._engine.clock.nonce()}"}
-        return Response(msgspec.json.encode(value), status_code=status, headers=headers, media_type="application/json")
-
-    async def _speak(self, request: Request, call: str, handler: Handler, seen: Seen | None) -> Response:
-        async def act() -> Response:
-            try:
-                return await handler(request)
-            except RefusedError as error:
-                return self._refusal(error.problem)
-
-        def tell(answered: Answered) -> None:
-            if seen is not None:
-                seen(request, answered)
-
-        def refuse(status: int, *, quota: bool) -> Response:
-            return self._refusal(struck(status, quota=quota))
-
-        if seen is not None:
-            request.state.body = await request.body()
-        problem = self._key_problem(request)
-        if problem is not None:
-            tell(Answered(status=problem.status, fault=None, applied=False))
-            return self._refusal(problem)
-        return await answer(self._engine, Call(name=call, request=request, act=act, refuse=refuse, seen=tell))
-
-    def record_create(
-        self,
-        request: Request,
-        answered: Answered,
-        *,
-        wire: str,
-        input_file_id: str | None,
-        metadata: Mapping[str, str] | None = None,
-    ) -> None:
-        """Write down a call to create a batch, also one that is refused."""
-        self._engine.ledger.record(
-            CreateReceived(
-                at=self._engine.now(),
-                wire=wire,
-                account=account_of(request),
-                input_file_id=input_file_id,
-                metadata=metadata,
-                outcome="applied" if answered.applied else "refused",
-                status=answered.status,
-                batch_id=getattr(request.state, "batch_id", None) if answered.applied else None,
-                fault=answered.fault,
-            )
-        )
-
-    def _refusal(self, problem: Problem) -> Response:
-        return self.json(self._worded(problem), problem.status)
-
-    def _key_problem(self, request: Request) -> Problem | None:
-        key = self._key_of(request)
+    def key_problem(self, request: Request, accepted: tuple[str, ...]) -> Problem | None:
+        """Return what is wrong with the key, if anything is."""
+        key = self.key(request)
         if not key:
             message = "You didn't provide an API key: send it in an Authorization header (Authorization: Bearer KEY)."
             return Problem(message=message, status=401)
-        accepted = self._engine.settings.api_keys
         if accepted and key not in accepted:
             return Problem(message="Incorrect API key provided.", status=401, code="invalid_api_key")
         return None
 
+    def struck(self, status: int, *, quota: bool) -> Problem:
+        """Return what OpenAI says when a fault makes it answer with this status."""
+        return struck(status, quota=quota)
 
-def account_of(request: Request) -> str:
-    """Return a name for the key that tells nothing about it."""
-    return digest((bearer_key(request) or request.headers.get("api-key", "")).encode())[:12]
+    def refusal(self, problem: Problem, *, mark: str) -> Response:
+        """Return the answer that says so."""
+        return _answer(self._worded(problem), status=problem.status, mark=mark)
+
+
+class OpenAISpeaker(Speaker):
+    """Speaks in OpenAI's manner, or in one that differs by key or wording; every answer has a request id."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        wire: str,
+        *,
+        key_of: Callable[[Request], str] = bearer_key,
+        worded: Callable[[Problem], JsonObject] = error_body,
+    ) -> None:
+        super().__init__(engine, wire, OpenAIManner(key_of=key_of, worded=worded))
+
+    def json(self, value: JsonValue, status: int = 200) -> Response:
+        """Return a JSON answer with a request id."""
+        return _answer(value, status=status, mark=self.engine.clock.nonce())
+
+
+def _answer(value: JsonValue, *, status: int, mark: str) -> Response:
+    return json_answer(value, status=status, headers={"x-request-id": f"req_{mark}"})
 
 
 def decoded(body: bytes) -> JsonObject:

@@ -12,8 +12,9 @@ from pipeline.simulator.engine import Engine
 from pipeline.simulator.wires._compatible.lines import CompatibleLines, Why
 from pipeline.simulator.wires._compatible.live import CompatibleLive
 from pipeline.simulator.wires._compatible.performing import Dialect
+from pipeline.simulator.wires._speaking import Problem
 from pipeline.simulator.wires.openai.files import FileRoutes
-from pipeline.simulator.wires.openai.speaking import Problem, Speaker
+from pipeline.simulator.wires.openai.speaking import OpenAISpeaker
 from pipeline.simulator.wires.together.batches import WIRE, Jobs
 from pipeline.simulator.wires.together.uploads import Uploads, rendered_file
 
@@ -44,13 +45,13 @@ class _Rows:
 
 def routes(engine: Engine) -> list[BaseRoute]:
     """Return the routes of this wire."""
-    speaker = Speaker(engine)
+    speaker = OpenAISpeaker(engine, WIRE)
     engine.register(WIRE, CompatibleLines(engine, _DIALECT, _Rows(), addressed=False))
     return [
-        *Uploads(engine, speaker).routes(_PREFIX),
-        *FileRoutes(engine, WIRE, speaker=speaker, rendered=rendered_file).routes(_PREFIX),
-        *Jobs(engine, Speaker(engine, worded=_worded)).routes(_PREFIX),
-        *CompatibleLive(engine, _DIALECT, speaker, enveloped=False).routes(_PREFIX),
+        *Uploads(speaker).routes(_PREFIX),
+        *FileRoutes(speaker, rendered=rendered_file).routes(_PREFIX),
+        *Jobs(OpenAISpeaker(engine, WIRE, worded=_worded)).routes(_PREFIX),
+        *CompatibleLive(_DIALECT, speaker, enveloped=False).routes(_PREFIX),
     ]
 
 

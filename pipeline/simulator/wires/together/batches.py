@@ -1,19 +1,16 @@
 """Together's batch routes: create, look up, list, cancel."""
 
-from datetime import UTC, datetime
-
 import msgspec
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from pipeline.simulator.calls import Answered
 from pipeline.simulator.documents import JsonObject
-from pipeline.simulator.engine import Engine
 from pipeline.simulator.jobs import Job, Order, Phase
+from pipeline.simulator.wires._speaking import Problem, RefusedError, iso_time
 from pipeline.simulator.wires.openai.keeping import Keeper
-from pipeline.simulator.wires.openai.speaking import Problem, RefusedError, Speaker, as_asked, decoded
+from pipeline.simulator.wires.openai.speaking import OpenAISpeaker, as_asked, decoded
 
 WIRE = "together"
 _ENDPOINT = "/v1/chat/completions"
@@ -33,16 +30,16 @@ _STATUSES: dict[Phase, str] = {
 class Jobs:
     """The routes under `/batches`."""
 
-    def __init__(self, engine: Engine, speaker: Speaker) -> None:
-        self._engine = engine
+    def __init__(self, speaker: OpenAISpeaker) -> None:
         self._speaker = speaker
-        self._keeper = Keeper(engine, speaker, WIRE, shown=self._rendered, unknown=_no_batch, ended=_has_ended)
+        self._engine = speaker.engine
+        self._keeper = Keeper(speaker, rendered=self._rendered, unknown=_no_batch, ended=_has_ended)
 
     def routes(self, prefix: str) -> list[Route]:
         """Return the routes."""
         route, path = self._speaker.route, f"{prefix}/batches"
         return [
-            route(path, "create", self._create, method="POST", seen=self._record_create),
+            route(path, "create", self._create, method="POST", seen=self._record_create, reads_first=True),
             route(path, "list", self._list),
             route(f"{path}/{{batch_id}}", "poll", self._keeper.retrieve),
             route(f"{path}/{{batch_id}}/cancel", "cancel", self._keeper.cancel, method="POST"),
@@ -59,21 +56,18 @@ class Jobs:
             raise RefusedError(Problem(message="input file not found", status=404))
         order = Order(wire=WIRE, input_file_id=file.file_id, endpoint=_ENDPOINT, metadata=None, completion_window="24h")
         job = self._keeper.create(request, order, _uuid(self._engine.clock.nonce()))
-        return self._speaker.json({"job": self._rendered(job), "warning": None}, 201)
+        return self._speaker.json({"job": self._keeper.shown(job), "warning": None}, 201)
 
     def _record_create(self, request: Request, answered: Answered) -> None:
-        asked = as_asked(request.state.body, _Asked)
-        self._speaker.record_create(request, answered, wire=WIRE, input_file_id=asked.input_file_id)
+        request.state.input_file_id = as_asked(request.state.body, _Asked).input_file_id
+        self._speaker.record_create(request, answered)
 
     async def _list(self, request: Request) -> Response:  # noqa: ARG002 - a route takes the request
-        jobs = self._engine.listed_jobs(wire=WIRE)
-        await run_in_threadpool(self._engine.poll, jobs)
-        return self._speaker.json([self._rendered(job) for job in jobs])
+        return self._speaker.json(await self._keeper.all_shown(self._engine.listed_jobs(wire=WIRE)))
 
     def _rendered(self, job: Job) -> JsonObject:
         file = self._engine.files.get(job.order.input_file_id, wire=WIRE)
-        with self._engine.lock:
-            return _job(job, size=file.bytes if file else 0, window=self._engine.settings.window_seconds)
+        return _job(job, size=file.bytes if file else 0, window=self._engine.settings.window_seconds)
 
 
 class _Asked(msgspec.Struct, frozen=True):
@@ -101,8 +95,8 @@ def _job(job: Job, *, size: int, window: float) -> JsonObject:
         "input_file_id": job.order.input_file_id,
         "file_size_bytes": size,
         "status": _STATUSES[job.phase],
-        "job_deadline": _text(job.created_at + window),
-        "created_at": _text(job.created_at),
+        "job_deadline": iso_time(job.created_at + window),
+        "created_at": iso_time(job.created_at),
         "endpoint": job.order.endpoint,
         "progress": 100.0 * done / counts.total if counts.total else 0.0,
         "model_id": job.model,
@@ -111,7 +105,7 @@ def _job(job: Job, *, size: int, window: float) -> JsonObject:
         shown |= {
             "output_file_id": job.output_file_id,
             "error_file_id": job.error_file_id,
-            "completed_at": _text(job.at[job.phase]),
+            "completed_at": iso_time(job.at[job.phase]),
             "error": _error(job),
         }
     return shown
@@ -122,7 +116,3 @@ def _error(job: Job) -> str | None:
     if problem is None:
         return None
     return problem.message if problem.line is None else f"validation failed: line {problem.line}: {problem.message}"
-
-
-def _text(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")

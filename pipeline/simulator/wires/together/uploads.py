@@ -10,10 +10,9 @@ from starlette.routing import Route
 from pipeline.ids import digest
 from pipeline.simulator.calls import Answered, Call, answer
 from pipeline.simulator.documents import JsonObject
-from pipeline.simulator.engine import Engine
 from pipeline.simulator.files import StoredFile
-from pipeline.simulator.ledger import FileTouched
-from pipeline.simulator.wires.openai.speaking import Problem, RefusedError, Speaker, missing
+from pipeline.simulator.wires._speaking import Problem, RefusedError
+from pipeline.simulator.wires.openai.speaking import OpenAISpeaker, missing
 from pipeline.simulator.wires.together.batches import WIRE
 
 _FIELDS = ("purpose", "file_name", "file_type", "checksum")
@@ -22,9 +21,9 @@ _FIELDS = ("purpose", "file_name", "file_type", "checksum")
 class Uploads:
     """The three steps of an upload."""
 
-    def __init__(self, engine: Engine, speaker: Speaker) -> None:
-        self._engine = engine
+    def __init__(self, speaker: OpenAISpeaker) -> None:
         self._speaker = speaker
+        self._engine = speaker.engine
 
     def routes(self, prefix: str) -> list[Route]:
         """Return the routes."""
@@ -82,16 +81,7 @@ class Uploads:
             path=path,
         )
         engine.files.add(file)
-        engine.ledger.record(
-            FileTouched(
-                at=engine.now(),
-                wire=WIRE,
-                file_id=file_id,
-                action="uploaded",
-                filename=file.filename,
-                bytes=file.bytes,
-            )
-        )
+        self._speaker.record_file(file, "uploaded", file.bytes)
         return Response(status_code=200)
 
     async def _preprocess(self, request: Request) -> Response:
