@@ -96,9 +96,7 @@ def test_lines_for_bedrock_that_no_temporary_file_holds_wait_with_words(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
-    with pytest.raises(
-        UnavailableError, match="gone: No such file or directory; free some space"
-    ):
+    with pytest.raises(UnavailableError, match="gone: No such file or directory; free some space"):
         _bedrock().upload(a_submission())
 
 
