@@ -14,7 +14,7 @@ from pipeline.ranking.columns import Comparisons, read
 from pipeline.ranking.leverage import Rows
 from pipeline.ranking.places import places, reliability
 from pipeline.ranking.uncertainty import FULL_LIMIT, Covariance
-from pipeline.ranking.values import Ranking, RankingOptions, Standing, Unrankable
+from pipeline.ranking.values import Ranking, RankingOptions, Standing, Unrankable, refuse_idle
 
 ClusterKind = Literal["pair", "group", "row"]
 
@@ -45,6 +45,7 @@ def rank_comparisons(
 ) -> Ranking | Unrankable:
     """Return the ranking of comparisons that were read before."""
     options = options or RankingOptions()
+    refuse_idle(options.method, ["--length"] if lengths is not None else [])
     reason = _hopeless(data)
     if reason:
         return Unrankable(reason=reason, excluded=data.excluded)

@@ -1,6 +1,7 @@
 """What one asks of a ranking and what comes back, as values; no arithmetic."""
 
 import math
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -39,6 +40,25 @@ class RankingOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             raise ConfigError(f"--confidence {self.confidence}: give a number of at least 0.5 and below 1")
         if self.rounds < 2:
             raise ConfigError(f"rounds {self.rounds}: give at least 2")
+        refuse_idle(self.method, [option for option, is_given in self._of_the_model() if is_given])
+
+    def _of_the_model(self) -> tuple[tuple[str, bool], ...]:
+        """The options that only the Bradley-Terry model has a use for, and whether they are given."""
+        return (
+            ("--position", self.position),
+            ("--ties davidson", self.ties == "davidson"),
+            ("--intervals bootstrap", self.intervals == "bootstrap"),
+            ("--regularisation", self.regularisation is not None),
+        )
+
+
+def refuse_idle(method: Method, given: Sequence[str]) -> None:
+    """Raise ConfigError if options of the Bradley-Terry model are given for another method."""
+    if given and method != "bradley-terry":
+        them = "it" if len(given) == 1 else "them"
+        raise ConfigError(
+            f"--method {method} has no use for {' and '.join(given)}: leave {them} out, or take --method bradley-terry"
+        )
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):

@@ -46,6 +46,8 @@ def test_json_is_one_document_also_where_there_is_no_ranking(pairlog: Pairlog, t
         (["--length"], "--length needs the texts"),
         (["--per", "template"], "there is only one template in pairs"),
         (["--interval", "bootstrap"], "No such option: --interval"),
+        (["--method", "elo", "--position"], "--method elo has no use for --position: leave it out"),
+        (["--method", "win-rate", "--ties", "davidson"], "--method win-rate has no use for --ties davidson"),
         (["essays"], "essays and --from"),
     ],
 )

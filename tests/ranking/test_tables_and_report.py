@@ -280,6 +280,24 @@ def test_pages_of_every_size_and_method_are_well_formed(method, contestants):
     assert Reader(page).open == []
 
 
+BRADLEY_TERRY_ONLY = ("regularisation", "in the model", "sandwich", "Terry log-odds; the mean", "94 to 96 of 100")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (RankingOptions(method="elo", rounds=10), ["Elo points", "resampled clusters, 95 %", "10 random orders"]),
+        (RankingOptions(method="win-rate"), ["The share of comparisons won", "Wilson, 95 %"]),
+        (RankingOptions(position=True), ["position bias in the model", *BRADLEY_TERRY_ONLY]),
+    ],
+)
+def test_a_page_tells_how_its_own_scores_were_made(options, said):
+    page = "".join(Reader(a_page(a_rich_study(), options)).text)
+    assert [words for words in said if words not in page] == []
+    strange = [words for words in BRADLEY_TERRY_ONLY if words in page]
+    assert strange == ([] if options.method != "bradley-terry" else list(BRADLEY_TERRY_ONLY))
+
+
 def test_the_picture_has_an_axis_with_round_numbers_and_zero():
     drawn = ranking_svg(ranked(a_study(4)))
     ticks = [float(tick) for tick in re.findall(r'text-anchor="middle">([^<]+)<', drawn)]
