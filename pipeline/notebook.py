@@ -30,13 +30,12 @@ from pipeline.ranking import (
     verdict_of_part,
 )
 from pipeline.ranking.columns import judge_labels
-from pipeline.ranking.connectivity import listed
 from pipeline.ranking.report.markup import Html, element, table
 from pipeline.ranking.report.picture import ranking_svg
 from pipeline.settings import Settings, from_environment
 from pipeline.storage import open_store
 from pipeline.storage.readonly import ReadOnlyStore
-from pipeline.wording import counted
+from pipeline.wording import and_more, counted
 
 Per = Literal["judge", "template", "group", "criterion", "panel"]
 _SHOWN = 20
@@ -168,7 +167,7 @@ class StudyRanking(Ranking, frozen=True, kw_only=True):
     def notes(self) -> list[str]:
         """What to know before quoting a score."""
         still = [f"provisional: {counted(self.open, 'request is', 'requests are')} open"] if self.open else []
-        left = [f"no readable comparison names {listed(self.unranked)}"] if self.unranked else []
+        left = [f"no readable comparison names {and_more(self.unranked, most=5)}"] if self.unranked else []
         return [*still, *self.warnings, *left]
 
     def __repr__(self) -> str:

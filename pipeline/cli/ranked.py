@@ -19,8 +19,7 @@ from pipeline.operations.files import ending, write_bytes, write_table
 from pipeline.operations.imported import answers_of_file, report_of_file
 from pipeline.operations.worker import Worker
 from pipeline.ranking import Ranking, RankingOptions, Unrankable, verdict, verdict_of_part
-from pipeline.ranking.connectivity import listed
-from pipeline.wording import counted
+from pipeline.wording import and_more, counted
 
 _SHOWN = 100
 _COLUMNS = 6
@@ -206,7 +205,7 @@ def _say_if_open(counts: Counts) -> None:
 def _say_if_left(found: Ranking) -> int:
     """Say who could not be ranked, and return the exit code."""
     if found.unranked:
-        complain(f"no readable comparison names {listed(found.unranked)}", title="left")
+        complain(f"no readable comparison names {and_more(found.unranked, most=5)}", title="left")
     return 1 if found.unranked else 0
 
 

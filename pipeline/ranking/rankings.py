@@ -15,6 +15,7 @@ from pipeline.ranking.leverage import Rows
 from pipeline.ranking.places import places, reliability
 from pipeline.ranking.uncertainty import FULL_LIMIT, Covariance
 from pipeline.ranking.values import Ranking, RankingOptions, Standing, Unrankable, refuse_idle
+from pipeline.wording import and_more
 
 ClusterKind = Literal["pair", "group", "row"]
 
@@ -201,4 +202,4 @@ def _warnings(data: Comparisons, options: RankingOptions, kind: ClusterKind) -> 
         yield "too few pairs to see how a pair's comparisons depend on one another: each counts as independent"
     if data.unranked:
         verb = "has no readable comparison and is" if len(data.unranked) == 1 else "have no readable comparison and are"
-        yield f"{connectivity.listed(data.unranked)} {verb} not ranked"
+        yield f"{and_more(data.unranked, most=5)} {verb} not ranked"

@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from pipeline.errors import ConfigError
+from pipeline.wording import and_more
 
 Method = Literal["bradley-terry", "elo", "win-rate"]
 
@@ -56,9 +57,8 @@ def refuse_idle(method: Method, given: Sequence[str]) -> None:
     """Raise ConfigError if options of the Bradley-Terry model are given for another method."""
     if given and method != "bradley-terry":
         them = "it" if len(given) == 1 else "them"
-        raise ConfigError(
-            f"--method {method} has no use for {' and '.join(given)}: leave {them} out, or take --method bradley-terry"
-        )
+        idle = f"--method {method} has no use for {and_more(given, most=5)}"
+        raise ConfigError(f"{idle}: leave {them} out, or take --method bradley-terry")
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):

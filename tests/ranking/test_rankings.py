@@ -35,8 +35,8 @@ def ranked(table: pa.Table, options: RankingOptions | None = None) -> Ranking:
         (
             [("a", "b", "first"), ("b", "a", "first"), ("c", "d", "first"), ("d", "c", "first")],
             (
-                "the comparisons fall into 2 parts that were never compared with one another (one of them: a, b), so "
-                "no common ranking exists: judge more pairs of the same samples as another experiment, and "
+                "the comparisons fall into 2 parts that were never compared with one another (one of them: a and b), "
+                "so no common ranking exists: judge more pairs of the same samples as another experiment, and "
                 "`pairlog rank ONE OTHER` takes both"
             ),
         ),
@@ -97,7 +97,7 @@ def test_two_halves_of_which_one_was_never_beaten_are_named():
         [("x", "y", "first"), ("y", "x", "first"), ("y", "z", "tie")],
     )
     result = ranked(a_table([*strong, *weak, ("a", "x", "first"), ("b", "y", "first")]))
-    assert result.warnings[0] == "a, b never lost to x, y, z: the data put no limit on the gap"
+    assert result.warnings[0] == "a and b never lost to x, y and z: the data put no limit on the gap"
     assert {one.contestant for one in result.standings if not one.bounded} == {"a", "b"}
 
 
@@ -145,7 +145,7 @@ UNDER_A_WINNER = [
             UNDER_A_WINNER,
             [
                 "w won every comparison: the data put no upper limit on the score",
-                "a, b never lost to x, y: the data put no limit on the gap",
+                "a and b never lost to x and y: the data put no limit on the gap",
             ],
         ),
         (
@@ -164,7 +164,7 @@ UNDER_A_WINNER = [
                 ("d", "e", "first"),
                 ("a", "e", "first"),
             ],
-            ["a, b never lost to c, d; c, d never lost to e, f: the data put no limit on the gaps"],
+            ["a and b never lost to c and d; c and d never lost to e and f: the data put no limit on the gaps"],
         ),
         (
             [(f"c{one}", f"c{other}", "first") for one in range(8) for other in range(one + 1, 8)],

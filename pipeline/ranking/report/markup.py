@@ -132,19 +132,6 @@ def percent(value: float | None, digits: int = 0) -> str:
     return "–" if value is None else f"{value * 100:.{digits}f} %"
 
 
-def named(names: Sequence[str], *, most: int = 5) -> str:
-    """Return the names as one reads them aloud: a, b and c; the first few if they are many."""
-    shown = list(names[:most])
-    if len(names) > most:
-        shown.append(f"{whole(len(names) - most)} more")
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
-
-
-def plural(count: int, one: str, many: str = "") -> str:
-    """Return the count with its noun."""
-    return f"{whole(count)} {one if count == 1 else many or one + 's'}"
-
-
 def whole(value: int) -> str:
-    """Return a whole number with narrow spaces between thousands."""
-    return f"{value:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    """Return a whole number with commas between thousands, as on the screen."""
+    return f"{value:,}"

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from pipeline.ranking.breakdowns import Dimension, Part
 from pipeline.ranking.panel import Panel
-from pipeline.ranking.report.markup import Html, Section, element, named, number, part, section, table, whole
+from pipeline.ranking.report.markup import Html, Section, element, number, part, section, table, whole
 from pipeline.ranking.report.plots import Scale, ends, interval, shaded
 from pipeline.ranking.values import Ranking, Unrankable
+from pipeline.wording import and_more
 
 _COLUMNS = 8
 _CONTESTANTS = 40
@@ -101,7 +102,7 @@ def _list(parts: Sequence[Part]) -> list[Html]:
     ordered = sorted(parts, key=lambda one: (one.tau is None, one.tau or 0.0))
     rows = []
     for one in ordered[:_LISTED]:
-        leader = named(one.result.leaders, most=3) if isinstance(one.result, Ranking) else one.result.reason
+        leader = and_more(one.result.leaders, most=3) if isinstance(one.result, Ranking) else one.result.reason
         shown = "–" if one.tau is None else interval(scale, one.tau, one.tau, one.tau, mark=0.0)
         rows.append([one.value or "(none)", shown, number(one.tau), whole(one.comparisons), leader])
     head = ["part", ends(scale, title="τ with the whole"), "τ", "comparisons", "first place"]
