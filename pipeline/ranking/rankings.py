@@ -12,7 +12,7 @@ from pipeline.ranking.bradley_terry import Scored, bradley_terry
 from pipeline.ranking.cells import Whole, sum_up
 from pipeline.ranking.columns import Comparisons, read
 from pipeline.ranking.leverage import Rows
-from pipeline.ranking.places import places, reliability
+from pipeline.ranking.places import Places, places, reliability
 from pipeline.ranking.uncertainty import FULL_LIMIT, Covariance
 from pipeline.ranking.values import Ranking, RankingOptions, Standing, Unrankable, refuse_idle
 from pipeline.wording import and_more
@@ -144,9 +144,13 @@ def _win_rate(data: Comparisons, rows: Rows, options: RankingOptions) -> Scored:
 def _ranking(data: Comparisons, rows: Rows, scored: Scored, options: RankingOptions, kind: ClusterKind) -> Ranking:
     """Return the ranking of scored contestants."""
     spread = reliability(scored.scores, scored.covariance.scores)
+    found = places(scored.scores, scored.covariance, confidence=options.confidence)
+    standings = _standings(data, rows, scored, found, options.confidence)
+    rivals = {data.contestants[at] for at in np.flatnonzero(found.rivals)}
     return Ranking(
         options=options,
-        standings=_standings(data, rows, scored, options),
+        standings=standings,
+        rivals=tuple(one.contestant for one in standings if one.contestant in rivals),
         comparisons=len(data),
         clusters=scored.covariance.clusters,
         cluster_kind=kind,
@@ -160,13 +164,12 @@ def _ranking(data: Comparisons, rows: Rows, scored: Scored, options: RankingOpti
     )
 
 
-def _standings(data: Comparisons, rows: Rows, scored: Scored, options: RankingOptions) -> tuple[Standing, ...]:
+def _standings(data: Comparisons, rows: Rows, scored: Scored, found: Places, confidence: float) -> tuple[Standing, ...]:
     """Return everyone's standing, best first; equal scores share a rank and are listed surest first.
 
     Scores that differ by rounding alone are given as one number: whoever sorts them again finds the same ties.
     """
-    rates = win_rate.win_rates(rows, contestants=len(data.contestants), confidence=options.confidence)
-    found = places(scored.scores, scored.covariance, confidence=options.confidence)
+    rates = win_rate.win_rates(rows, contestants=len(data.contestants), confidence=confidence)
     errors = np.sqrt(scored.covariance.scores)
     surest_first = -np.round(scored.low, 9)
     order = sorted(

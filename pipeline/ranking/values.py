@@ -101,11 +101,14 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a ranking says, best contestant first.
 
     `excluded` counts the rows that were left out, by status. `reliability` is the share of the scores' variance that
-    is not error; `separation` the ratio of true spread to error. `unranked` have no readable comparison.
+    is not error; `separation` the ratio of true spread to error. `unranked` have no readable comparison. `rivals` do
+    not share the first rank and are not proven weaker than the first (of several, the surest): the last of them ends
+    the first tier.
     """
 
     options: RankingOptions
     standings: tuple[Standing, ...]
+    rivals: tuple[str, ...]
     comparisons: int
     clusters: int
     cluster_kind: str
@@ -121,11 +124,6 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True):
     def leaders(self) -> tuple[str, ...]:
         """All who share the first rank."""
         return tuple(standing.contestant for standing in self.standings if standing.rank == 1)
-
-    @property
-    def rivals(self) -> tuple[str, ...]:
-        """All who do not share the first rank, but whom nobody is proven to be better than."""
-        return tuple(each.contestant for each in self.standings if each.place_low == 1 and each.rank != 1)
 
     @property
     def tiers(self) -> tuple[tuple[str, ...], ...]:

@@ -28,7 +28,11 @@ from pipeline.samples.absent import absent_of
 
 _WORDS = {
     "Places": "The ranks that the data leave open, corrected for looking at all contestants at once.",
-    "Tier": "Consecutive contestants, none of them proven weaker than the first.",
+    "Told apart": "Proven weaker, by a test of all differences from the first at once; of several firsts, the surest.",
+    "Tier": (
+        "From its best contestant down to the last who cannot be told apart from that one. Everyone below is proven "
+        "weaker; of those in between, some may be too: their error is smaller."
+    ),
     "Reverse consistency": "How often a judge names the same winner when the two samples are swapped.",
     "Position bias": (
         "A preference for whichever sample stands first (or second), seen in pairs whose winner changes with the "
