@@ -15,6 +15,7 @@ from pipeline.ranking import Ranking, Unrankable, breakdowns, diagnose, panel, p
 from pipeline.ranking.agreement import agreements, alpha, alphas, coincidences, kappas, verdicts
 from pipeline.ranking.columns import read
 from pipeline.ranking.cycles import cycles
+from pipeline.ranking.influence import chance_of
 from pipeline.ranking.makers import maker_of
 from pipeline.ranking.steadiness import position_bias
 from tests.ranking.studies import a_study, a_table
@@ -236,7 +237,29 @@ def test_a_pair_that_breaks_the_scale_is_the_worst_residual():
                   template=["default"] * 12, direction=["forward"] * 12)  # fmt: skip
     worst = diagnose(pa.concat_tables([table, odd])).residuals[0]
     assert {worst.one, worst.other} == {"c00", "c07"}
-    assert abs(worst.deviation) > 5
+    assert worst.chance < 1e-4
+    assert worst.usual == pytest.approx(worst.chance * 28)
+
+
+@pytest.mark.parametrize(
+    ("score", "total", "expected", "chance"),
+    [
+        (1, 4, 0.0026, 0.0104),  # one upset in four: a z-score would be 9.7
+        (3, 4, 0.9974, 0.0104),
+        (0, 0, 0.5, 1.0),
+        (2, 4, 0.5, 1.0),
+        (4, 4, 0.5, 2 * 0.5 * 0.5**4),
+        (3.5, 4, 0.5, 2 * 0.5**4),  # a tie counts half: between four wins and three
+    ],
+)
+def test_how_far_a_result_strays_is_told_by_its_exact_chance(score, total, expected, chance):
+    found = chance_of(np.array([score]), np.array([total]), np.array([expected]))
+    assert found.tolist() == pytest.approx([chance], rel=0.01)
+
+
+def test_a_study_that_follows_the_scores_has_no_pair_that_is_oddly_explained():
+    odd = [diagnose(a_study(12, repeats=2, seed=seed)).residuals[0].usual < 0.05 for seed in range(40)]
+    assert sum(odd) <= 4
 
 
 def test_calibration_counts_every_comparison_once():

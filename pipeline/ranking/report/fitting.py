@@ -5,6 +5,7 @@ from pipeline.ranking.report.markup import Section, element, number, part, perce
 from pipeline.ranking.report.plots import scatter
 
 _SHOWN = 10
+_HARDLY = 0.01
 
 
 def residuals_section(found: Diagnostics, *, note: str = "") -> Section:
@@ -15,16 +16,19 @@ def residuals_section(found: Diagnostics, *, note: str = "") -> Section:
     )
     rows = [
         [
-            f"{one.one} – {one.other}", whole(one.comparisons), percent(one.observed), percent(one.expected),
-            number(one.deviation, 1),
+            f"{one.one} – {one.other}", whole(one.comparisons), percent(one.observed), percent(one.expected, 1),
+            _usual(one.usual),
         ]
         for one in found.residuals[:_SHOWN]
     ]  # fmt: skip
-    head = ["contestants", "comparisons", "seen", "expected", "deviation"]
+    head = ["contestants", "comparisons", "seen", "expected", "by chance"]
     worst = part(
         "What the scores explain worst",
         table(head, rows, caption="Pairs of contestants that the scores explain worst"),
-        note="Shares are those of the first named. The deviation is in standard errors; a few beyond 2 are usual.",
+        note=(
+            "Shares are those of the first named. “By chance” says how many of all pairs would stray at least as far "
+            "if the scores were right: a pair below 0.05 is worth a look, one at 1 or more is not."
+        ),
     )
     said = (
         "If one scale explains the results, the stronger side wins as often as expected: dots lie on the dashed line."
@@ -57,3 +61,7 @@ def influence_section(held: Influence, *, note: str = "") -> Section:
     made = table(head, rows, caption="The comparisons that matter most", kind="words")
     rest = part("The comparisons that matter most", made)
     return section("What first place depends on", element("p", said), rest, note=note)
+
+
+def _usual(pairs: float) -> str:
+    return "< 0.01" if pairs < _HARDLY else number(pairs, 2 if pairs < 1 else 0)
