@@ -35,7 +35,7 @@ from pipeline.ranking.report.picture import ranking_svg
 from pipeline.settings import Settings, from_environment
 from pipeline.storage import open_store
 from pipeline.storage.readonly import ReadOnlyStore
-from pipeline.wording import and_more, counted
+from pipeline.wording import counted
 
 Per = Literal["judge", "template", "group", "criterion", "panel"]
 _SHOWN = 20
@@ -167,8 +167,7 @@ class StudyRanking(Ranking, frozen=True, kw_only=True):
     def notes(self) -> list[str]:
         """What to know before quoting a score."""
         still = [f"provisional: {counted(self.open, 'request is', 'requests are')} open"] if self.open else []
-        left = [f"no readable comparison names {and_more(self.unranked, most=5)}"] if self.unranked else []
-        return [*still, *self.warnings, *left]
+        return [*still, *self.warnings]
 
     def __repr__(self) -> str:
         width = max(len(each.contestant) for each in self.standings[:_SHOWN])

@@ -14,8 +14,7 @@ from pipeline.ranking.columns import Comparisons, read
 from pipeline.ranking.leverage import Rows
 from pipeline.ranking.places import Places, places, reliability
 from pipeline.ranking.uncertainty import FULL_LIMIT, Covariance
-from pipeline.ranking.values import Ranking, RankingOptions, Standing, Unrankable, refuse_idle
-from pipeline.wording import and_more
+from pipeline.ranking.values import Ranking, RankingOptions, Standing, Unrankable, left, refuse_idle
 
 ClusterKind = Literal["pair", "group", "row"]
 
@@ -73,7 +72,7 @@ def _hopeless(data: Comparisons) -> str | None:
     """Return why nothing can be ranked, before any counting."""
     rows = len(data) + sum(data.excluded.values())
     if rows == 0:
-        return "there are no comparisons to rank: wait for results or check the experiment's name"
+        return "there are no comparisons to rank"
     if set(data.excluded) == {"contestant against itself"} and not len(data):
         return f"there is only one contestant, {data.unranked[0]}: a ranking needs at least two"
     if not len(data):
@@ -204,5 +203,4 @@ def _warnings(data: Comparisons, options: RankingOptions, kind: ClusterKind) -> 
     if kind == "row" and options.cluster != "row" and len(data) > len(np.unique(data.pair.codes)):
         yield "too few pairs to see how a pair's comparisons depend on one another: each counts as independent"
     if data.unranked:
-        verb = "has no readable comparison and is" if len(data.unranked) == 1 else "have no readable comparison and are"
-        yield f"{and_more(data.unranked, most=5)} {verb} not ranked"
+        yield left(data.unranked)

@@ -134,6 +134,11 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(tuple(found[tier]) for tier in sorted(found))
 
 
+def left(unranked: Sequence[str]) -> str:
+    """Return the sentence about those who could not be ranked."""
+    return f"no readable comparison names {and_more(unranked, most=5)}"
+
+
 class Unrankable(msgspec.Struct, frozen=True, kw_only=True):
     """Why there is no ranking, in one sentence."""
 
