@@ -259,7 +259,7 @@ def test_every_contestant_stands_in_the_page_with_its_numbers():
 
 def test_the_books_are_those_of_the_log_where_they_are_given():
     page = a_page(a_study(4), conservation={"run-1": Counts(planned=30, ok=24, expired=4)})
-    row = re.search(r'<th scope="row">run-1</th>(.*?)</tr>', page)
+    row = re.search(r'<th scope="row"><span class="whole">run-1</span></th>(.*?)</tr>', page)
     assert row is not None
     assert re.findall(r"<td>(.*?)</td>", row[1]) == ["30", "24", "4", "2"]
 

@@ -5,6 +5,7 @@ from collections.abc import Container, Iterable, Sequence
 
 _VOID = frozenset({"meta", "wbr"})
 _NARROW = 4  # so many columns fit a phone
+_UNBROKEN = 20  # so many letters fit the first column on a phone
 
 
 class Html(str):
@@ -88,11 +89,19 @@ def table(
 
 
 def breakable(text: str) -> Html:
-    """Return the text with places where a long name may go on in the next line: after slashes and double hyphens."""
+    """Return the text with places where a long name may go on in the next line: after slashes and double hyphens.
+
+    Elsewhere a piece is kept whole if it is short enough for a phone, so that no model's name is broken at its hyphens.
+    """
     if isinstance(text, Html):
         return text
-    pieces = text.replace("--", "--\0").replace("/", "/\0").split("\0")
-    return Html(element("wbr").join(html.escape(piece, quote=False) for piece in pieces))
+    pieces = text.replace("--", "--\0").replace("/", "/\0").replace(" · ", " ·\0 ").split("\0")
+    return Html(element("wbr").join(_piece(piece) for piece in pieces))
+
+
+def _piece(text: str) -> Html:
+    hyphenated = "-" in text.rstrip("-") and len(text) <= _UNBROKEN
+    return element("span", text, class_="whole") if hyphenated else joined([text])
 
 
 def _title(value: str, *, minor: bool) -> Html:

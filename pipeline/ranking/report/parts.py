@@ -49,7 +49,7 @@ def panel_section(whole_ranking: Ranking, panel: Panel) -> Section:
     rows = [
         [name, *(_place(of.get(name), ranks["pooled"][name], len(order)) for of in ranks.values())] for name in order
     ]
-    children.insert(0, table(["rank", *ranks], rows, caption="Ranks by the panel", kind="matrix"))
+    children.insert(0, table(["contestant", *ranks], rows, caption="Ranks by the panel", kind="matrix"))
     if not isinstance(panel.model, Unrankable):
         sharp = [[one.judge, number(one.sharpness), number(one.first_place)] for one in panel.model.judges]
         made = table(["judge", "sharpness", "first position"], sharp, caption="How sharply each judge sees")
