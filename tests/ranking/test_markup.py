@@ -37,6 +37,8 @@ def test_notices_have_a_heading_and_fold_the_later_ones_away() -> None:
         ("openai/gpt-6-luna", 'openai/<wbr><span class="whole">gpt-6-luna</span>'),
         ("x/a-b · strict", 'x/<wbr><span class="whole">a-b ·</span><wbr> strict'),
         ("Qwen/Qwen3-235B-A22B-fp8-tput", "Qwen/<wbr>Qwen3-235B-A22B-fp8-tput"),
+        ("7. gpt-6-luna", '<span class="whole">7. gpt-6-luna</span>'),
+        ("SHA-256 of the file", "SHA-256 of the file"),
         ("essays--default", "essays--<wbr>default"),
     ],
 )

@@ -1,11 +1,13 @@
 """HTML that cannot be broken by what it shows: every text is escaped unless it was made here."""
 
 import html
+import re
 from collections.abc import Container, Iterable, Sequence
 
 _VOID = frozenset({"meta", "wbr"})
 _NARROW = 4  # so many columns fit a phone
 _UNBROKEN = 20  # so many letters fit the first column on a phone
+_NAME = re.compile(r"(\d+\. )?[^\s-]+-\S*[^\s-]( ·)?")  # one word with a hyphen inside, perhaps numbered
 
 
 class Html(str):
@@ -91,7 +93,7 @@ def table(
 def breakable(text: str) -> Html:
     """Return the text with places where a long name may go on in the next line: after slashes and double hyphens.
 
-    Elsewhere a piece is kept whole if it is short enough for a phone, so that no model's name is broken at its hyphens.
+    A model's name is not broken at its hyphens if it is short enough for a phone.
     """
     if isinstance(text, Html):
         return text
@@ -100,8 +102,8 @@ def breakable(text: str) -> Html:
 
 
 def _piece(text: str) -> Html:
-    hyphenated = "-" in text.rstrip("-") and len(text) <= _UNBROKEN
-    return element("span", text, class_="whole") if hyphenated else joined([text])
+    is_name = _NAME.fullmatch(text) and len(text) <= _UNBROKEN
+    return element("span", text, class_="whole") if is_name else joined([text])
 
 
 def _title(value: str, *, minor: bool) -> Html:
