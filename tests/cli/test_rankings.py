@@ -90,7 +90,7 @@ def test_the_verdict_comes_first_and_tiers_are_set_apart(pairlog: Pairlog, tmp_p
     assert "387 comparisons; 3 tiers" in called.err
 
 
-@pytest.mark.parametrize(("per", "parts"), [("judge", ["m", "n"]), ("panel", ["majority", "model"])])
+@pytest.mark.parametrize(("per", "parts"), [("judge", ["m", "n"]), ("panel", ["majority", "weighted"])])
 def test_parts_are_ranked_beside_the_whole(pairlog: Pairlog, tmp_path, per, parts):
     file = a_file(tmp_path, SMALL)
     called = pairlog("rank", "--from", file, "--per", per, "--json")

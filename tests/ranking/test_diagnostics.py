@@ -11,12 +11,13 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.ranking import Ranking, Unrankable, breakdowns, diagnose, panel, panel_majority, panel_model, rank
+from pipeline.ranking import Ranking, Unrankable, breakdowns, diagnose, panel, rank
 from pipeline.ranking.agreement import agreements, alpha, alphas, coincidences, kappas, verdicts
 from pipeline.ranking.columns import read
 from pipeline.ranking.cycles import cycles
 from pipeline.ranking.influence import chance_of
 from pipeline.ranking.makers import maker_of
+from pipeline.ranking.panel import PanelModel
 from pipeline.ranking.steadiness import position_bias
 from tests.ranking.studies import a_study, a_table
 
@@ -311,7 +312,9 @@ def test_the_panel_has_one_vote_a_judge_and_pair():
         [*loud, *quiet, *quiet, ("b", "c", "first"), ("c", "a", "second")],
         model=["loud"] * 20 + ["one"] * 2 + ["two"] * 2 + ["one", "one"],
     )
-    result = panel_majority(table)
+    both = panel(table)
+    assert both is not None
+    result = both.majority
     assert isinstance(result, Ranking)
     assert result.comparisons == 3
     assert {one.contestant: (one.wins, one.losses) for one in result.standings} == {
@@ -321,10 +324,16 @@ def test_the_panel_has_one_vote_a_judge_and_pair():
     }
 
 
+def the_model(table: pa.Table) -> PanelModel:
+    both = panel(table)
+    assert both is not None
+    assert isinstance(both.model, PanelModel)
+    return both.model
+
+
 def test_the_panel_model_trusts_the_sharper_judge_and_knows_its_bias():
     table = a_study(12, judges={"sharp": 0.6, "dull": 0.0}, sharpness={"sharp": 1.5, "dull": 0.3}, seed=4, repeats=3)
-    found = panel_model(table)
-    assert not isinstance(found, Unrankable)
+    found = the_model(table)
     by_name = {judge.judge: judge for judge in found.judges}
     assert by_name["openai/sharp"].sharpness > 2 * by_name["openai/dull"].sharpness
     assert by_name["openai/sharp"].first_place == pytest.approx(0.6, abs=0.35)
@@ -335,13 +344,11 @@ def test_the_panel_model_trusts_the_sharper_judge_and_knows_its_bias():
 
 def test_the_panel_models_intervals_hold_the_scores_that_more_of_the_same_would_give():
     kind = {"judges": {"one": 0.4, "two": -0.2}, "sharpness": {"one": 1.2, "two": 0.7}}
-    limit = panel_model(a_study(6, seed=99, repeats=400, **kind))
-    assert not isinstance(limit, Unrankable)
+    limit = the_model(a_study(6, seed=99, repeats=400, **kind))
     truth = {one.contestant: one.score for one in limit.standings}
     held = []
     for seed in range(40):
-        found = panel_model(a_study(6, seed=seed, repeats=8, **kind))
-        assert not isinstance(found, Unrankable)
+        found = the_model(a_study(6, seed=seed, repeats=8, **kind))
         held += [one.low <= truth[one.contestant] <= one.high for one in found.standings]
     assert 0.85 <= np.mean(held) <= 1
 
@@ -353,6 +360,8 @@ def test_a_panel_takes_two_judges():
     assert isinstance(both.majority, Ranking)
 
 
-def test_the_panel_of_nothing_says_so():
-    assert isinstance(panel_majority(a_table([])), Unrankable)
-    assert isinstance(panel_model(a_table([])), Unrankable)
+def test_a_panel_that_cannot_be_ranked_says_why():
+    both = panel(a_table([("a", "b", "tie"), ("b", "a", "tie")], model=["one", "two"]))
+    assert both is not None
+    assert isinstance(both.majority, Unrankable)
+    assert isinstance(both.model, Unrankable)

@@ -37,13 +37,13 @@ def parts_section(whole_ranking: Ranking, parts: Sequence[Part]) -> Section:
 
 
 def panel_section(whole_ranking: Ranking, panel: Panel) -> Section:
-    """Return what the judges say together, by majority and by model, beside all comparisons pooled."""
+    """Return what the judges say together, by majority and weighted, beside all comparisons pooled."""
     order = [one.contestant for one in whole_ranking.standings[:_CONTESTANTS]]
     ranks = {"pooled": {one.contestant: one.rank for one in whole_ranking.standings}}
     children: list[Html] = []
-    for name, result in (("majority", panel.majority), ("model", panel.model)):
+    for name, result in (("majority", panel.majority), ("weighted", panel.model)):
         if isinstance(result, Unrankable):
-            children.append(element("p", f"There is no ranking by {name}: {result.reason}.", class_="note"))
+            children.append(element("p", f"There is no {name} ranking: {result.reason}.", class_="note"))
         else:
             ranks[name] = {one.contestant: one.rank for one in result.standings}
     rows = [
@@ -59,7 +59,7 @@ def panel_section(whole_ranking: Ranking, panel: Panel) -> Section:
         children.append(part("How sharply each judge sees", made, note=said))
     note = (
         "Pooled: every comparison counts once, as in the ranking above. Majority: every judge has one vote on a pair. "
-        "Model: common scores in which a judge who follows them sharply counts for more."
+        "Weighted: common scores in which a judge who follows them sharply counts for more."
     )
     return section("The judges as one panel", *children, note=f"{note}{_cut(whole_ranking)}")
 
