@@ -15,10 +15,9 @@ from pipeline.ids import ExperimentName
 from pipeline.operations import answers, summaries
 from pipeline.operations.worker import Worker
 from pipeline.ranking import Diagnostics, Part, Ranking, RankingOptions, Unrankable
-from pipeline.ranking.connectivity import listed
 from pipeline.ranking.report.markup import percent
 from pipeline.ranking.report.picture import ranking_svg
-from pipeline.wording import counted
+from pipeline.wording import and_more, counted
 
 _MOST_SHOWN = 10
 _AFTER_ALL_SEGMENTS = dg.AssetDep(comparisons, partition_mapping=dg.AllPartitionMapping())
@@ -123,7 +122,9 @@ def _about_parts(parts: Iterable[Part]) -> metadata.Metadata:
 
 
 def _order(found: Ranking | Unrankable) -> str:
-    return found.reason if isinstance(found, Unrankable) else listed([each.contestant for each in found.standings])
+    if isinstance(found, Unrankable):
+        return found.reason
+    return and_more([each.contestant for each in found.standings], most=5)
 
 
 @dg.asset(

@@ -30,7 +30,6 @@ from pipeline.ranking import (
     verdict_of_part,
 )
 from pipeline.ranking.columns import judge_labels
-from pipeline.ranking.connectivity import listed
 from pipeline.ranking.report.markup import Html, element, table
 from pipeline.ranking.report.picture import ranking_svg
 from pipeline.settings import Settings, from_environment
@@ -168,8 +167,7 @@ class StudyRanking(Ranking, frozen=True, kw_only=True):
     def notes(self) -> list[str]:
         """What to know before quoting a score."""
         still = [f"provisional: {counted(self.open, 'request is', 'requests are')} open"] if self.open else []
-        left = [f"no readable comparison names {listed(self.unranked)}"] if self.unranked else []
-        return [*still, *self.warnings, *left]
+        return [*still, *self.warnings]
 
     def __repr__(self) -> str:
         width = max(len(each.contestant) for each in self.standings[:_SHOWN])

@@ -14,10 +14,12 @@ def counted(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else plural}"
 
 
-def and_more(names: Sequence[str]) -> str:
-    """Return the first of the names and how many others there are: "a", "a and 2 more"."""
-    first, *others = names
-    return f"{first} and {len(others):,} more" if others else first
+def and_more(names: Sequence[str], *, most: int = 1) -> str:
+    """Return the names as one reads them aloud, of many only the first: "a", "a and b", "a, b and 2 more"."""
+    shown = list(names[:most])
+    if len(names) > most:
+        shown.append(f"{len(names) - most:,} more")
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

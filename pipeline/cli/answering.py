@@ -19,7 +19,7 @@ FromOption = Annotated[
 ByOption = Annotated[Literal["contestant", "sample"], typer.Option("--by", help="What is ranked.")]
 PerOption = Annotated[
     Literal["judge", "template", "group", "criterion", "panel"] | None,
-    typer.Option("--per", help="Also rank each of these alone; panel: all judges by majority and by model."),
+    typer.Option("--per", help="Also rank each of these alone; panel: all judges by majority and weighted."),
 ]
 MethodOption = Annotated[
     Literal["bradley-terry", "elo", "win-rate"], typer.Option("--method", help="How scores are made.")

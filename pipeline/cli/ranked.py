@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.cli.app import chosen, worker_on
@@ -19,7 +20,7 @@ from pipeline.operations.files import ending, write_bytes, write_table
 from pipeline.operations.imported import answers_of_file, report_of_file
 from pipeline.operations.worker import Worker
 from pipeline.ranking import Ranking, RankingOptions, Unrankable, verdict, verdict_of_part
-from pipeline.ranking.connectivity import listed
+from pipeline.ranking.values import left
 from pipeline.wording import counted
 
 _SHOWN = 100
@@ -52,7 +53,7 @@ def show_ranking(question: Question, *, per: str | None, as_json: bool, out: str
         _write(out, ranked)
     if isinstance(found, Unrankable):
         if as_json:
-            print_json({"experiment": ranked.title, "contestants": [], "reason": found.reason})
+            print_json(_no_document(ranked, found))
         _say_if_open(ranked.counts)
         _show_firsts(ranked)
         complain(found.reason, title="no ranking")
@@ -70,9 +71,13 @@ def show_ranking(question: Question, *, per: str | None, as_json: bool, out: str
 
 
 def tell_notes(found: Ranking) -> None:
-    """Say what a reader of the ranking must know: its warnings, and which rows do not count in it."""
+    """Say what a reader of the ranking must know: its warnings, and which rows do not count in it.
+
+    Who could not be ranked is said at the end, with the exit code.
+    """
     for warning in found.warnings:
-        complain(warning, title="note")
+        if not found.unranked or warning != left(found.unranked):
+            complain(warning, title="note")
     left_out = sum(found.excluded.values())
     if left_out:
         of_all = counted(found.comparisons + left_out, "row does", "rows do")
@@ -180,8 +185,23 @@ def _document(ranked: Ranked, found: Ranking) -> dict[str, object]:
         "effects": [msgspec.to_builtins(effect) for effect in found.effects],
         "unranked": found.unranked,
         "warnings": found.warnings,
-        "parts": ranked.table.filter(pc.field("dimension") != "all").to_pylist(),
+        "parts": _parts(ranked).to_pylist(),
     }
+
+
+def _no_document(ranked: Ranked, found: Unrankable) -> dict[str, object]:
+    """Return what is known where there is no ranking: why, how much is open, and the parts that have one."""
+    return {
+        "experiment": ranked.title,
+        "contestants": [],
+        "reason": found.reason,
+        "open": ranked.counts.open,
+        "parts": _parts(ranked).to_pylist(),
+    }
+
+
+def _parts(ranked: Ranked) -> pa.Table:
+    return ranked.table.filter(pc.field("dimension") != "all")
 
 
 def _write(out: str, ranked: Ranked) -> None:
@@ -206,7 +226,7 @@ def _say_if_open(counts: Counts) -> None:
 def _say_if_left(found: Ranking) -> int:
     """Say who could not be ranked, and return the exit code."""
     if found.unranked:
-        complain(f"no readable comparison names {listed(found.unranked)}", title="left")
+        complain(left(found.unranked), title="left")
     return 1 if found.unranked else 0
 
 
@@ -245,7 +265,7 @@ def _show(ranked: Ranked, found: Ranking) -> None:
 def _show_parts(ranked: Ranked, found: Ranking) -> None:
     """Print the ranks in each part beside those in the whole; many parts as a list."""
     by_part: dict[str, dict[str, int]] = {}
-    for row in ranked.table.filter(pc.field("dimension") != "all").to_pylist():
+    for row in _parts(ranked).to_pylist():
         by_part.setdefault(row["value"], {})[row["contestant"]] = row["rank"]
     if by_part and len(by_part) <= _COLUMNS:
         lines: list[Iterable[str]] = [

@@ -103,7 +103,13 @@ def _rank_rows(
 ) -> Ranking | Unrankable:
     samples = subjects(worker, *names)
     lengths = samples.lengths if length else None
+    if not len(rows):
+        return _nothing_yet(*names)
     return rank(rows, options, lengths=lengths, everyone=samples.everyone(options.by))
+
+
+def _nothing_yet(*names: ExperimentName) -> Unrankable:
+    return Unrankable(reason=f"nothing is judged yet: run `pairlog resume {' '.join(names)}`")
 
 
 def _compares_nothing(worker: Worker, *names: ExperimentName) -> Unrankable | None:
@@ -139,7 +145,9 @@ def answers_of(
     return Answers(
         rows=rows,
         basis=_last_seen(worker, name, *beside),
-        ranking=rank(rows, options, lengths=lengths, everyone=samples.everyone(options.by)),
+        ranking=rank(rows, options, lengths=lengths, everyone=samples.everyone(options.by))
+        if len(rows)
+        else _nothing_yet(name, *beside),
         found=diagnose(rows, by=options.by, lengths=samples.lengths, seed=options.seed),
         parts=breakdowns(rows, options),
         panel=panel(rows, options),

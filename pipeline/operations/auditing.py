@@ -4,6 +4,7 @@ import contextlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import msgspec
 
@@ -63,7 +64,7 @@ class _Auditor:
     def broken(self, key: str, problem: str) -> None:
         self.findings.append(Finding(key=key, problem=problem))
 
-    def checked(self, key: str, check: Callable[[], None]) -> None:
+    def checked(self, key: str, check: Callable[[], object]) -> None:
         """Run a check on an object; whatever it raises on purpose is a finding."""
         self.seen.add(key)
         try:
@@ -186,7 +187,7 @@ def _experiment(auditor: _Auditor, name: ExperimentName) -> None:
 def _material(auditor: _Auditor, experiment: Experiment) -> None:
     samples, pairs = keys.samples(experiment.name, experiment.samples), keys.pairs(experiment.name, experiment.pairs)
     for key in (samples, pairs):
-        auditor.checked(key, lambda key=key: _pages(auditor, key))  # type: ignore[misc]  # bound in the loop
+        auditor.checked(key, partial(_pages, auditor, key))
     auditor.checked(pairs, lambda: _load(auditor, experiment))
 
 
@@ -252,12 +253,12 @@ def _checkpoints(auditor: _Auditor, run: Run, commits: list[Commit]) -> None:
 def _batch(auditor: _Auditor, run: Run, batch: BatchState, ended: set[str]) -> None:
     stored = [Part(name="input", key=batch.input.key, digest=batch.input.digest, bytes=0)] if batch.input else []
     for part in (*stored, *batch.parts):
-        auditor.checked(part.key, lambda part=part: _stream(auditor, part))  # type: ignore[misc]  # bound in the loop
+        auditor.checked(part.key, partial(_stream, auditor, part))
     if run.is_live:
         _live_answers(auditor, run, batch)
     unrecorded = auditor.worker.store.list_from(keys.outputs(run.run_id, batch.batch_id))
     for key in (key for key in unrecorded if key not in auditor.seen and keys.is_part(key)):
-        auditor.checked(key, lambda key=key: _lines(auditor, key))  # type: ignore[arg-type,misc]  # only that it can be read
+        auditor.checked(key, partial(_lines, auditor, key))  # only that it can be read
     if batch.rows_key:
         auditor.checked(batch.rows_key, lambda: _rows(auditor, run, batch, ended))
     if batch.rows is not None and batch.rows.counts.ended + batch.rows.again != batch.requests:
@@ -280,13 +281,17 @@ def _lines(auditor: _Auditor, key: str) -> list[bytes]:
         return [line for line in lines(decompressed(file, key=key)) if line]
 
 
+def _read_into(lines: dict[str, list[bytes]], auditor: _Auditor, key: str) -> None:
+    lines[key] = _lines(auditor, key)
+
+
 def _live_answers(auditor: _Auditor, run: Run, batch: BatchState) -> None:
     """Compare the answers as they came with those that were gathered from them: of two to one request the first."""
     listed = auditor.worker.store.list_from(keys.outputs(run.run_id, batch.batch_id))
     recorded = {part.key for part in batch.parts}
     came: dict[str, list[bytes]] = {}
     for key in (key for key in listed if keys.is_part(key) and key not in recorded):
-        auditor.checked(key, lambda key=key: came.update({key: _lines(auditor, key)}))  # type: ignore[misc]  # as above
+        auditor.checked(key, partial(_read_into, came, auditor, key))
     gathered: set[bytes] = set()
     with contextlib.suppress(PipelineError):  # a part that cannot be read is a finding already
         gathered = {line for part in batch.parts for line in _lines(auditor, part.key)}
@@ -335,7 +340,7 @@ def _strays(auditor: _Auditor) -> None:
         if key in auditor.seen or key in possible:
             continue
         if _material_name(key):
-            auditor.checked(key, lambda key=key: _left_material(auditor, key))  # type: ignore[misc]  # bound in the loop
+            auditor.checked(key, partial(_left_material, auditor, key))
         elif key.rpartition("/")[0] not in possible or (key.startswith("outputs/") and not keys.is_part(key)):
             auditor.broken(key, "belongs to no run and no experiment")
     _leases(auditor)

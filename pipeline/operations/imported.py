@@ -9,6 +9,7 @@ from pipeline.operations.answers import Answers
 from pipeline.ranking import (
     Basis,
     RankingOptions,
+    Unrankable,
     breakdowns,
     comparisons_from,
     diagnose,
@@ -21,10 +22,11 @@ from pipeline.ranking import (
 def answers_of_file(source: Path, options: RankingOptions) -> Answers:
     """Return everything that the judged pairs of a CSV file say; raises ConfigError if it cannot be read."""
     rows = comparisons_from(_read(source), name=str(source))
+    none = Unrankable(reason=f"there are no comparisons to rank: {source.name} has a heading and no rows")
     return Answers(
         rows=rows,
         basis=Basis(rows=len(rows)),
-        ranking=rank(rows, options),
+        ranking=rank(rows, options) if len(rows) else none,
         found=diagnose(rows, by=options.by, seed=options.seed),
         parts=breakdowns(rows, options),
         panel=panel(rows, options),

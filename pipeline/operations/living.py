@@ -126,7 +126,7 @@ def _hold(run: Run) -> None:
 
 
 def _keep(run: Run, batch: BatchState, numbers: Iterator[int], answers: list[LiveAnswer], client: LiveClient) -> None:
-    """Store what was answered since the last time, byte for byte, under the next number that is free.
+    """Store the newest answers, byte for byte, under the next number that is free.
 
     They are paid for: while the store fails no further call begins, and storing is tried again until it works. A key
     that is taken after a try failed is taken by that try: nobody else writes under this worker's name.

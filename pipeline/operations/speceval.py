@@ -17,7 +17,7 @@ import msgspec
 
 from pipeline.errors import ConfigError
 from pipeline.ids import digest
-from pipeline.wording import counted, remedy
+from pipeline.wording import and_more, counted, remedy
 
 _TIME = re.compile(r"\d{4}-?\d{2}-?\d{2}([T_ -]?\d{2}[-:_]?\d{2}([-:_]?\d{2})?)?|\d{10,14}")
 _NOT_OUTPUTS = frozenset({"metadata", "preprocessed", "raw"})
@@ -200,7 +200,7 @@ def _folder_notes(folder: Path) -> Iterator[str]:
     """Yield which files were left out for the name of the folder they lie in."""
     left = [path for path in folder.rglob("*.json") if _left_out(path, folder)]
     if left:
-        where = _listed(sorted({path.relative_to(folder).parent.as_posix() for path in left}))
+        where = and_more(sorted({path.relative_to(folder).parent.as_posix() for path in left}), most=_SHOWN)
         why = (
             f"folders called {', '.join(sorted(_NOT_OUTPUTS))} hold no outputs; rename a candidate that has such a name"
         )
@@ -222,16 +222,11 @@ def _partial_notes(answers: dict[tuple[str, str], dict[str, str]], candidates: s
     for candidate in sorted(candidates):
         missing = [key for key, given in answers.items() if candidate not in given]
         if missing:
-            where = _listed(sorted({statement for statement, _ in missing}))
+            where = and_more(sorted({statement for statement, _ in missing}), most=_SHOWN)
             yield f"{candidate} has no answer to {len(missing)} of {len(answers)} inputs, under {where}"
 
 
 def _unused_notes(answers: Iterable[tuple[str, str]], statements: dict[str, Statement]) -> Iterator[str]:
     unused = sorted(set(statements) - {statement for statement, _ in answers})
     if unused:
-        yield f"{counted(len(unused), 'statement has', 'statements have')} no answers: {_listed(unused)}"
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{', '.join(names[:_SHOWN])}{more}"
+        yield f"{counted(len(unused), 'statement has', 'statements have')} no answers: {and_more(unused, most=_SHOWN)}"

@@ -7,18 +7,16 @@ from pipeline.ranking.breakdowns import Part, breakdowns
 from pipeline.ranking.diagnostics import diagnose, doubts
 from pipeline.ranking.findings import Diagnostics
 from pipeline.ranking.imported import comparisons_from
-from pipeline.ranking.panel import Panel, PanelModel, panel, panel_majority, panel_model
+from pipeline.ranking.panel import Panel, panel
 from pipeline.ranking.rankings import rank
 from pipeline.ranking.report import report_html, verdict, verdict_of_part
 from pipeline.ranking.tables import Basis, diagnostics_table, rankings_table
-from pipeline.ranking.values import Effect, Ranking, RankingOptions, Standing, Unrankable
+from pipeline.ranking.values import Ranking, RankingOptions, Standing, Unrankable
 
 __all__ = [
     "Basis",
     "Diagnostics",
-    "Effect",
     "Panel",
-    "PanelModel",
     "Part",
     "Ranking",
     "RankingOptions",
@@ -30,8 +28,6 @@ __all__ = [
     "diagnostics_table",
     "doubts",
     "panel",
-    "panel_majority",
-    "panel_model",
     "rank",
     "rankings_table",
     "report_html",

@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from pipeline.ranking.cells import Cells
-from pipeline.wording import counted
+from pipeline.wording import and_more, counted
 
 _NAMED = 5
 _GAPS = 3
@@ -79,7 +79,7 @@ def disconnected_reason(found: Connectivity, names: Sequence[str], *, is_nested:
     )
     return (
         f"the comparisons fall into {len(sizes)} parts that were never compared with one another "
-        f"(one of them: {listed(members)}), so no common ranking exists: {helps}"
+        f"(one of them: {_named(members)}), so no common ranking exists: {helps}"
     )
 
 
@@ -94,7 +94,7 @@ def separation_warnings(found: Connectivity, names: Sequence[str]) -> list[str]:
     for which, verb, end in ((alone & ~beaten, "won", "upper"), (alone & ~beat, "lost", "lower")):
         who = sorted(members[part][0] for part in np.flatnonzero(which))
         if who:
-            said.append(f"{listed(who)} {verb} every comparison: the data put no {end} limit on the score")
+            said.append(f"{_named(who)} {verb} every comparison: the data put no {end} limit on the score")
     free = ~(alone & ~(beat & beaten))
     rest = found.above[free[found.above].all(axis=1)]
     return [*said, _gaps(rest, members)] if len(rest) else said
@@ -114,7 +114,7 @@ def _gaps(above: npt.NDArray[np.int32], members: Sequence[Sequence[str]]) -> str
     if len(parts) > _MOST_PARTS:
         return f"{len(parts)} sets of contestants never lost to those below them: the data put no limit on the gaps"
     gaps = [(parts[one], parts[other]) for one, other in _next_below(places.reshape(above.shape), len(parts))]
-    shown = [f"{listed(members[one])} never lost to {listed(members[other])}" for one, other in gaps[:_GAPS]]
+    shown = [f"{_named(members[one])} never lost to {_named(members[other])}" for one, other in gaps[:_GAPS]]
     if len(gaps) > _GAPS:
         shown.append(counted(len(gaps) - _GAPS, "more such gap"))
     return f"{'; '.join(shown)}: the data put no limit on the {'gap' if len(gaps) == 1 else 'gaps'}"
@@ -132,7 +132,5 @@ def _next_below(above: npt.NDArray[np.intp], parts: int) -> list[tuple[int, int]
     return sorted(((one, other) for one, other in near), key=lambda gap: (depth[gap[0]], depth[gap[1]], gap))
 
 
-def listed(names: Sequence[str]) -> str:
-    """Return the names in a row, the first few if they are many."""
-    shown = ", ".join(names[:_NAMED])
-    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
+def _named(names: Sequence[str]) -> str:
+    return and_more(names, most=_NAMED)

@@ -32,11 +32,16 @@ class Elo(msgspec.Struct, frozen=True, kw_only=True):
 def elo(rows: Rows, *, contestants: int, orders: int, seed: int) -> Elo:
     """Return the ratings over random orders, fewer of them where the comparisons are many."""
     count = len(rows.halves)
-    orders = min(orders, max(_LEAST_ORDERS, MOST_UPDATES // max(count, 1)))
+    orders = orders_of(count, orders)
     turns = np.stack([permutation(seed, turn, count) for turn in range(orders)], axis=1)
     ratings = play(rows, turns, contestants=contestants)
     again = play(*_resampled(rows, orders=orders, seed=seed, contestants=contestants), contestants=contestants + 2)
     return Elo(mean=ratings.mean(axis=0), spread=ratings.std(axis=0, ddof=1), resampled=again[:, :contestants])
+
+
+def orders_of(comparisons: int, asked: int) -> int:
+    """Return over how many orders ratings are averaged: as many as asked for, unless that takes too long."""
+    return min(asked, max(_LEAST_ORDERS, MOST_UPDATES // max(comparisons, 1)))
 
 
 def play(rows: Rows, turns: Turns, *, contestants: int) -> Floats:

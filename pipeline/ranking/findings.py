@@ -126,14 +126,19 @@ class Influence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Residual(msgspec.Struct, frozen=True, kw_only=True):
-    """Two contestants whose results the scores explain worst; `deviation` is in standard errors."""
+    """Two contestants whose results the scores explain worst.
+
+    `chance` is the probability of a result at least as far from the expected one; `usual` is how many such pairs
+    chance alone would show among all that met.
+    """
 
     one: str
     other: str
     comparisons: int
     observed: float
     expected: float
-    deviation: float
+    chance: float
+    usual: float
 
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True):

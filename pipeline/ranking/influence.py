@@ -5,6 +5,7 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 import numpy.typing as npt
+import scipy.stats
 
 from pipeline.ranking.bradley_terry import MILD
 from pipeline.ranking.cells import Cells, sum_up
@@ -53,21 +54,35 @@ def influence(data: Comparisons, cells: Cells, found: Fit, model: Model) -> Infl
 
 def residuals(names: tuple[str, ...], cells: Cells, found: Fit) -> tuple[Residual, ...]:
     """Return the pairs of contestants that the scores explain worst, worst first."""
-    seen = moments(gaps(cells, found.scores), None)
-    error = np.sqrt(np.maximum(cells.total * seen.variance, 1e-12))
-    deviation = (cells.score - cells.total * seen.score) / error
-    worst = np.argsort(-np.abs(deviation), kind="stable")[:_SHOWN]
+    expected = moments(gaps(cells, found.scores), None).score
+    chance = chance_of(cells.score, cells.total, expected)
+    distance = np.abs(cells.score - cells.total * expected)
+    worst = np.lexsort((-distance, chance))[:_SHOWN]
     return tuple(
         Residual(
             one=names[cells.low[at]],
             other=names[cells.high[at]],
             comparisons=int(cells.total[at]),
             observed=float(cells.score[at] / cells.total[at]),
-            expected=float(seen.score[at]),
-            deviation=float(deviation[at]),
+            expected=float(expected[at]),
+            chance=float(chance[at]),
+            usual=float(chance[at] * len(chance)),
         )
         for at in worst.tolist()
     )
+
+
+def chance_of(score: Floats, total: Floats, expected: Floats) -> Floats:
+    """Return how probable a score at least as far from the expected share is, on either side.
+
+    Twice the exact binomial tail, of the score itself only half (mid-p): few comparisons of unequal contestants are far
+    from normal. A tie lies between a win and a loss.
+    """
+    above = score > total * expected
+    points, share = np.where(above, score, total - score), np.where(above, expected, 1 - expected)
+    beyond = scipy.stats.binom.sf(np.floor(points), total, share)
+    reached = scipy.stats.binom.sf(np.ceil(points) - 1, total, share)
+    return np.asarray(np.minimum(beyond + reached, 1.0))
 
 
 def calibration(cells: Cells, found: Fit) -> tuple[Calibration, ...]:

@@ -73,27 +73,16 @@ def panel(table: pa.Table, options: RankingOptions | None = None) -> Panel | Non
     return Panel(majority=_majority(data, options), model=_model(data, options))
 
 
-def panel_majority(table: pa.Table, options: RankingOptions | None = None) -> Ranking | Unrankable:
-    """Return the ranking by the panel's majority verdicts, one comparison for each pair of samples."""
-    options = options or RankingOptions()
-    return _majority(read(table, by=options.by), options)
-
-
-def panel_model(table: pa.Table, options: RankingOptions | None = None) -> PanelModel | Unrankable:
-    """Return common scores with a sharpness and a position bias for each judge.
-
-    A mild penalty holds sharpness near 1 and scores near 0, so that a judge without a flaw has no infinite sharpness.
-    """
-    options = options or RankingOptions()
-    return _model(read(table, by=options.by), options)
-
-
 def _majority(data: Comparisons, options: RankingOptions) -> Ranking | Unrankable:
     plain = msgspec.structs.replace(options, position=False)
     return rank_comparisons(_voted(data) if len(data) else data, plain)
 
 
 def _model(data: Comparisons, options: RankingOptions) -> PanelModel | Unrankable:
+    """Return common scores with a sharpness and a position bias for each judge.
+
+    A mild penalty holds sharpness near 1 and scores near 0, so that a judge without a flaw has no infinite sharpness.
+    """
     plain = rank_comparisons(data, RankingOptions(by=options.by))
     if isinstance(plain, Unrankable):
         return plain

@@ -12,9 +12,9 @@ from pipeline.ranking.bradley_terry import Scored, bradley_terry
 from pipeline.ranking.cells import Whole, sum_up
 from pipeline.ranking.columns import Comparisons, read
 from pipeline.ranking.leverage import Rows
-from pipeline.ranking.places import places, reliability
+from pipeline.ranking.places import Places, places, reliability
 from pipeline.ranking.uncertainty import FULL_LIMIT, Covariance
-from pipeline.ranking.values import Ranking, RankingOptions, Standing, Unrankable
+from pipeline.ranking.values import Ranking, RankingOptions, Standing, Unrankable, left, refuse_idle
 
 ClusterKind = Literal["pair", "group", "row"]
 
@@ -45,6 +45,7 @@ def rank_comparisons(
 ) -> Ranking | Unrankable:
     """Return the ranking of comparisons that were read before."""
     options = options or RankingOptions()
+    refuse_idle(options.method, ["--length"] if lengths is not None else [])
     reason = _hopeless(data)
     if reason:
         return Unrankable(reason=reason, excluded=data.excluded)
@@ -71,7 +72,7 @@ def _hopeless(data: Comparisons) -> str | None:
     """Return why nothing can be ranked, before any counting."""
     rows = len(data) + sum(data.excluded.values())
     if rows == 0:
-        return "there are no comparisons to rank: wait for results or check the experiment's name"
+        return "there are no comparisons to rank"
     if set(data.excluded) == {"contestant against itself"} and not len(data):
         return f"there is only one contestant, {data.unranked[0]}: a ranking needs at least two"
     if not len(data):
@@ -142,9 +143,13 @@ def _win_rate(data: Comparisons, rows: Rows, options: RankingOptions) -> Scored:
 def _ranking(data: Comparisons, rows: Rows, scored: Scored, options: RankingOptions, kind: ClusterKind) -> Ranking:
     """Return the ranking of scored contestants."""
     spread = reliability(scored.scores, scored.covariance.scores)
+    found = places(scored.scores, scored.covariance, confidence=options.confidence)
+    standings = _standings(data, rows, scored, found, options.confidence)
+    rivals = {data.contestants[at] for at in np.flatnonzero(found.rivals)}
     return Ranking(
         options=options,
-        standings=_standings(data, rows, scored, options),
+        standings=standings,
+        rivals=tuple(one.contestant for one in standings if one.contestant in rivals),
         comparisons=len(data),
         clusters=scored.covariance.clusters,
         cluster_kind=kind,
@@ -158,13 +163,12 @@ def _ranking(data: Comparisons, rows: Rows, scored: Scored, options: RankingOpti
     )
 
 
-def _standings(data: Comparisons, rows: Rows, scored: Scored, options: RankingOptions) -> tuple[Standing, ...]:
+def _standings(data: Comparisons, rows: Rows, scored: Scored, found: Places, confidence: float) -> tuple[Standing, ...]:
     """Return everyone's standing, best first; equal scores share a rank and are listed surest first.
 
     Scores that differ by rounding alone are given as one number: whoever sorts them again finds the same ties.
     """
-    rates = win_rate.win_rates(rows, contestants=len(data.contestants), confidence=options.confidence)
-    found = places(scored.scores, scored.covariance, confidence=options.confidence)
+    rates = win_rate.win_rates(rows, contestants=len(data.contestants), confidence=confidence)
     errors = np.sqrt(scored.covariance.scores)
     surest_first = -np.round(scored.low, 9)
     order = sorted(
@@ -199,5 +203,4 @@ def _warnings(data: Comparisons, options: RankingOptions, kind: ClusterKind) -> 
     if kind == "row" and options.cluster != "row" and len(data) > len(np.unique(data.pair.codes)):
         yield "too few pairs to see how a pair's comparisons depend on one another: each counts as independent"
     if data.unranked:
-        verb = "has no readable comparison and is" if len(data.unranked) == 1 else "have no readable comparison and are"
-        yield f"{connectivity.listed(data.unranked)} {verb} not ranked"
+        yield left(data.unranked)

@@ -38,7 +38,7 @@ RANKINGS = _schema(
     [
         ("experiment", pa.string(), "the experiment's name"),
         ("dimension", pa.string(), "all, judge, template, group, criterion or panel"),
-        ("value", pa.string(), "which judge, template, group or criterion; majority or model; empty for all"),
+        ("value", pa.string(), "which judge, template, group or criterion; majority or weighted; empty for all"),
         (
             "method",
             pa.string(),
@@ -147,7 +147,7 @@ def _common(model: PanelModel | Unrankable, experiment: str) -> Iterable[_Row]:
         yield {
             "experiment": experiment,
             "dimension": "panel",
-            "value": "model",
+            "value": "weighted",
             "method": "panel-model",
             **msgspec.structs.asdict(standing),
         }

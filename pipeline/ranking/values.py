@@ -1,11 +1,13 @@
 """What one asks of a ranking and what comes back, as values; no arithmetic."""
 
 import math
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 
 from pipeline.errors import ConfigError
+from pipeline.wording import and_more
 
 Method = Literal["bradley-terry", "elo", "win-rate"]
 
@@ -39,6 +41,24 @@ class RankingOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             raise ConfigError(f"--confidence {self.confidence}: give a number of at least 0.5 and below 1")
         if self.rounds < 2:
             raise ConfigError(f"rounds {self.rounds}: give at least 2")
+        refuse_idle(self.method, [option for option, is_given in self._of_the_model() if is_given])
+
+    def _of_the_model(self) -> tuple[tuple[str, bool], ...]:
+        """The options that only the Bradley-Terry model has a use for, and whether they are given."""
+        return (
+            ("--position", self.position),
+            ("--ties davidson", self.ties == "davidson"),
+            ("--intervals bootstrap", self.intervals == "bootstrap"),
+            ("--regularisation", self.regularisation is not None),
+        )
+
+
+def refuse_idle(method: Method, given: Sequence[str]) -> None:
+    """Raise ConfigError if options of the Bradley-Terry model are given for another method."""
+    if given and method != "bradley-terry":
+        them = "it" if len(given) == 1 else "them"
+        idle = f"--method {method} has no use for {and_more(given, most=5)}"
+        raise ConfigError(f"{idle}: leave {them} out, or take --method bradley-terry")
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,11 +101,14 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a ranking says, best contestant first.
 
     `excluded` counts the rows that were left out, by status. `reliability` is the share of the scores' variance that
-    is not error; `separation` the ratio of true spread to error. `unranked` have no readable comparison.
+    is not error; `separation` the ratio of true spread to error. `unranked` have no readable comparison. `rivals` do
+    not share the first rank and are not proven weaker than the first (of several, the surest): the last of them ends
+    the first tier.
     """
 
     options: RankingOptions
     standings: tuple[Standing, ...]
+    rivals: tuple[str, ...]
     comparisons: int
     clusters: int
     cluster_kind: str
@@ -103,17 +126,17 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(standing.contestant for standing in self.standings if standing.rank == 1)
 
     @property
-    def rivals(self) -> tuple[str, ...]:
-        """All who do not share the first rank, but whom nobody is proven to be better than."""
-        return tuple(each.contestant for each in self.standings if each.place_low == 1 and each.rank != 1)
-
-    @property
     def tiers(self) -> tuple[tuple[str, ...], ...]:
         """The tiers, best first: everyone below one is proven weaker than its best."""
         found: dict[int, list[str]] = {}
         for standing in self.standings:
             found.setdefault(standing.tier, []).append(standing.contestant)
         return tuple(tuple(found[tier]) for tier in sorted(found))
+
+
+def left(unranked: Sequence[str]) -> str:
+    """Return the sentence about those who could not be ranked."""
+    return f"no readable comparison names {and_more(unranked, most=5)}"
 
 
 class Unrankable(msgspec.Struct, frozen=True, kw_only=True):

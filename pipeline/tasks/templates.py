@@ -122,7 +122,8 @@ def _refuse_unknown(name: str, text: str, placeholders: Sequence[str]) -> None:
         if rest[:1] in {":", "!"} and word.upper() not in placeholders:
             continue  # {better: first} is an example of an answer
         if match[0] != f"{{{word}}}" or word not in placeholders:
-            raise ConfigError(f"template {name}: {match[0][:60]} is not a placeholder; {remedy(word, placeholders)}")
+            meant = re.sub("criterion", "TRAIT", word, flags=re.IGNORECASE)  # as the file calls it
+            raise ConfigError(f"template {name}: {match[0][:60]} is not a placeholder; {remedy(meant, placeholders)}")
         if text.startswith("{{", max(match.start() - 1, 0)) and text.startswith("}", match.end()):
             raise ConfigError(f"template {name}: {{{match[0]}}} has two pairs of braces; write {match[0]}")
 

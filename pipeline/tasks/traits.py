@@ -81,14 +81,14 @@ def criterion_named(name: str) -> Criterion:
         near = nearest(name, TRAITS)
         meant = f"did you mean {near}? " if near else ""
         raise ConfigError(
-            f"criterion: {name!r} is not a built-in trait; {meant}built in are {', '.join(TRAITS)}; "
+            f"criterion: {name!r} is not a built-in criterion; {meant}built in are {', '.join(TRAITS)}; "
             "for one of your own write {name: …, description: …}"
         )
     return TRAITS[name]
 
 
 def criterion_of(own: str | None, default: Criterion) -> Criterion:
-    """Return what a sample's own criterion means: a built-in trait if it names one, else the words themselves."""
+    """Return what a sample's own criterion means: a built-in one if it names one, else the words themselves."""
     if own is None:
         return default
     return TRAITS.get(own) or Criterion(name=_OWN, description=own)

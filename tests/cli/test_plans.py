@@ -98,7 +98,7 @@ def test_plan_says_how_many_blank_rows_were_left_out(pairlog: Callable[..., Call
         ("pairs: {design: groups}", "line 3: pairs.design is groups, but no sample has a group"),
         (
             "criterion: coherence",
-            "line 3: criterion: 'coherence' is not a built-in trait; built in are overall_quality",
+            "line 3: criterion: 'coherence' is not a built-in criterion; built in are overall_quality",
         ),
         ("templates: [default, none]", "line 3: templates: 'none' is not a built-in template"),
         ("templates: [gone.txt]", "line 3: templates[0]: "),

@@ -19,6 +19,8 @@ def test_a_study_is_provisional_until_every_request_has_ended(
     early = pairlog("rank", "essays")
     assert early.code == 1
     assert "provisional: 0 of 30 requests have ended" in early.err
+    assert early.last_line == "no ranking: nothing is judged yet: run `pairlog resume essays`"
+    assert json.loads(pairlog("rank", "essays", "--json").out)["open"] == 30
     assert pairlog("report", "essays").code == 1
     assert "So far, there is no ranking" in Path("report.html").read_text(encoding="utf-8")
     assert pairlog("resume", "--interval", "0").code == 0

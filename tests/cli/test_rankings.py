@@ -11,7 +11,7 @@ from tests.cli.conftest import SMALL, Pairlog, a_file
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        ([], "there are no comparisons to rank"),
+        ([], "there are no comparisons to rank: pairs.csv has a heading and no rows"),
         (["a,a,a,m"], "there is only one contestant, a"),
         (["a,b,tie,m", "b,a,tie,m"], "all 2 comparisons are ties"),
         (["a,b,,m", "b,a,NaN,m"], "none of the 2 comparisons could be read (2 unparsed)"),
@@ -35,7 +35,26 @@ def test_json_is_one_document_also_where_there_is_no_ranking(pairlog: Pairlog, t
         "experiment": "pairs",
         "contestants": [],
         "reason": "none of the 1 comparisons could be read (1 unparsed): nothing can be ranked",
+        "open": 0,
+        "parts": [],
     }
+
+
+def test_json_has_the_parts_also_where_the_whole_has_no_ranking(pairlog: Pairlog, tmp_path):
+    rows = ["a,b,a,m", "b,a,b,m", "a,b,a,m", "c,d,c,n", "d,c,d,n", "c,d,c,n"]
+    called = pairlog("rank", "--from", a_file(tmp_path, rows), "--per", "judge", "--json")
+    document = json.loads(called.out)
+    assert (called.code, document["contestants"]) == (1, [])
+    assert "fall into 2 parts" in document["reason"]
+    assert {row["contestant"] for row in document["parts"]} == set("abcd")
+
+
+def test_who_is_in_no_readable_comparison_is_named_once(pairlog: Pairlog, tmp_path):
+    called = pairlog("rank", "--from", a_file(tmp_path, [*SMALL, "lonely,a,,m"]))
+    assert called.err.count("no readable comparison") == 1
+    page = tmp_path / "page.html"
+    assert pairlog("report", "--from", a_file(tmp_path, [*SMALL, "lonely,a,,m"]), "--out", page).code == 1
+    assert page.read_text(encoding="utf-8").count("no readable comparison names lonely") == 1
 
 
 @pytest.mark.parametrize(
@@ -46,6 +65,8 @@ def test_json_is_one_document_also_where_there_is_no_ranking(pairlog: Pairlog, t
         (["--length"], "--length needs the texts"),
         (["--per", "template"], "there is only one template in pairs"),
         (["--interval", "bootstrap"], "No such option: --interval"),
+        (["--method", "elo", "--position"], "--method elo has no use for --position: leave it out"),
+        (["--method", "win-rate", "--ties", "davidson"], "--method win-rate has no use for --ties davidson"),
         (["essays"], "essays and --from"),
     ],
 )
@@ -69,7 +90,7 @@ def test_the_verdict_comes_first_and_tiers_are_set_apart(pairlog: Pairlog, tmp_p
     assert "387 comparisons; 3 tiers" in called.err
 
 
-@pytest.mark.parametrize(("per", "parts"), [("judge", ["m", "n"]), ("panel", ["majority", "model"])])
+@pytest.mark.parametrize(("per", "parts"), [("judge", ["m", "n"]), ("panel", ["majority", "weighted"])])
 def test_parts_are_ranked_beside_the_whole(pairlog: Pairlog, tmp_path, per, parts):
     file = a_file(tmp_path, SMALL)
     called = pairlog("rank", "--from", file, "--per", per, "--json")

@@ -73,7 +73,7 @@ def test_the_page_of_a_file_says_which_file_it_was_and_how_it_was_ranked(pairlog
         "position bias in the model": "yes",
         "length in the model": "no",
         "regularisation": "0.5",
-        "interval": "bootstrap, 95%, 1\u202f000 rounds",
+        "interval": "bootstrap, 95 %, 1,000 rounds",
         "clusters": "8, by row",
         "seed": "7",
         "pairlog": version("pairlog"),

@@ -28,6 +28,13 @@ def test_the_first_of_many_stands_for_all(names: list[str], said: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("names", "said"), [("a", "a"), ("ab", "a and b"), ("abc", "a, b and c"), ("abcde", "a, b, c and 2 more")]
+)
+def test_a_few_names_are_read_aloud(names: str, said: str) -> None:
+    assert and_more(names, most=3) == said
+
+
+@pytest.mark.parametrize(
     ("name", "said"),
     [
         ("opnai", "did you mean openai?"),

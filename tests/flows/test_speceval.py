@@ -93,7 +93,7 @@ def test_an_input_that_only_some_candidates_have_is_reported(layout: Layout) -> 
     layout.write("gpt-x", "no_lies", INPUTS["no_lies"][:4])
     layout.write("a:b x c", "be_kind", [*INPUTS["be_kind"], "One more."])
     assert read_speceval(layout.folder, layout.spec).notes == (
-        "gpt-x has no answer to 3 of 13 inputs, under be_kind, no_lies",
+        "gpt-x has no answer to 3 of 13 inputs, under be_kind and no_lies",
         "meta-llama/Llama-x-3:70b has no answer to 1 of 13 inputs, under be_kind",
     )
 

@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline.ranking.report.document import notices
-from pipeline.ranking.report.markup import numbered, table
+from pipeline.ranking.report.markup import breakable, numbered, table, whole
 
 
 def test_a_numbered_column_says_its_name() -> None:
@@ -29,3 +29,22 @@ def test_notices_have_a_heading_and_fold_the_later_ones_away() -> None:
     many = notices("Know", [f"n{at}" for at in range(20)])
     assert "<li>n5.</li></ul><details><summary>14 more</summary><ul><li>n6.</li>" in many
     assert many.count("<li>") == 20
+
+
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [
+        ("openai/gpt-6-luna", 'openai/<wbr><span class="whole">gpt-6-luna</span>'),
+        ("x/a-b · strict", 'x/<wbr><span class="whole">a-b ·</span><wbr> strict'),
+        ("Qwen/Qwen3-235B-A22B-fp8-tput", "Qwen/<wbr>Qwen3-235B-A22B-fp8-tput"),
+        ("7. gpt-6-luna", '<span class="whole">7. gpt-6-luna</span>'),
+        ("SHA-256 of the file", "SHA-256 of the file"),
+        ("essays--default", "essays--<wbr>default"),
+    ],
+)
+def test_a_name_goes_on_in_the_next_line_where_it_has_parts_not_inside_a_model(name: str, made: str) -> None:
+    assert breakable(name) == made
+
+
+def test_thousands_are_written_as_on_the_screen() -> None:
+    assert whole(1_833_384) == "1,833,384"

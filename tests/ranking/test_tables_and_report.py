@@ -259,7 +259,7 @@ def test_every_contestant_stands_in_the_page_with_its_numbers():
 
 def test_the_books_are_those_of_the_log_where_they_are_given():
     page = a_page(a_study(4), conservation={"run-1": Counts(planned=30, ok=24, expired=4)})
-    row = re.search(r'<th scope="row">run-1</th>(.*?)</tr>', page)
+    row = re.search(r'<th scope="row"><span class="whole">run-1</span></th>(.*?)</tr>', page)
     assert row is not None
     assert re.findall(r"<td>(.*?)</td>", row[1]) == ["30", "24", "4", "2"]
 
@@ -278,6 +278,24 @@ def test_pages_of_every_size_and_method_are_well_formed(method, contestants):
     ring = [(names[at], names[(at + 1) % contestants], won) for at in range(contestants) for won in ("first", "second")]
     page = a_page(a_table(ring), RankingOptions(method=method, rounds=10))
     assert Reader(page).open == []
+
+
+BRADLEY_TERRY_ONLY = ("regularisation", "in the model", "sandwich", "Terry log-odds; the mean", "94 to 96 of 100")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (RankingOptions(method="elo", rounds=10), ["Elo points", "resampled clusters, 95 %", "10 random orders"]),
+        (RankingOptions(method="win-rate"), ["The share of comparisons won", "Wilson, 95 %"]),
+        (RankingOptions(position=True), ["position bias in the model", *BRADLEY_TERRY_ONLY]),
+    ],
+)
+def test_a_page_tells_how_its_own_scores_were_made(options, said):
+    page = "".join(Reader(a_page(a_rich_study(), options)).text)
+    assert [words for words in said if words not in page] == []
+    strange = [words for words in BRADLEY_TERRY_ONLY if words in page]
+    assert strange == ([] if options.method != "bradley-terry" else list(BRADLEY_TERRY_ONLY))
 
 
 def test_the_picture_has_an_axis_with_round_numbers_and_zero():

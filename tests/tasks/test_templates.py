@@ -116,6 +116,8 @@ def test_what_is_not_refused_is_rendered_word_for_word(before: str, between: str
         (BARE + "{FOO}", "{FOO} is not a placeholder; choose one of SAMPLE_1"),
         (BARE + "{SAMPLE_3}", "{SAMPLE_3} is not a placeholder; did you mean SAMPLE_"),
         (BARE + "{TRAIT}", "{TRAIT} is not a placeholder; did you mean TRAIT_NAME?"),
+        (BARE + "{CRITERION}", "{CRITERION} is not a placeholder; did you mean TRAIT_NAME?"),
+        (BARE + "{criterion_description}", "is not a placeholder; did you mean TRAIT_DESCRIPTION?"),
         (BARE + "{context}", "{context} is not a placeholder; did you mean CONTEXT?"),
         (BARE + "{ ANSWER }", "{ ANSWER } is not a placeholder; did you mean ANSWER?"),
         (BARE + "{SAMPLE_1.__class__}", "{SAMPLE_1.__class__} is not a placeholder; did you mean SAMPLE_1?"),

@@ -22,11 +22,11 @@ def test_a_trait_has_a_name_and_a_description_of_its_own(name: str):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("organisation", "'organisation' is not a built-in trait; did you mean organization?"),
+        ("organisation", "'organisation' is not a built-in criterion; did you mean organization?"),
         ("Overall_Quality", "did you mean overall_quality?"),
-        ("xyz", "trait; built in are overall_quality, organization"),
-        ("", "trait; built in are overall_quality"),
-        ("coherence", "trait; built in are overall_quality"),
+        ("xyz", "criterion; built in are overall_quality, organization"),
+        ("", "criterion; built in are overall_quality"),
+        ("coherence", "criterion; built in are overall_quality"),
         ("Overall_Quality", "built in are overall_quality"),
     ],
 )

@@ -5,41 +5,45 @@ from pipeline.ranking.report.markup import Section, element, number, part, perce
 from pipeline.ranking.report.plots import scatter
 
 _SHOWN = 10
+_HARDLY = 0.01
 
 
-def residuals_section(found: Diagnostics) -> Section:
-    """Return expected against seen results, and the pairs that fit worst."""
+def residuals_section(found: Diagnostics, *, note: str = "") -> Section:
+    """Return expected against seen results, and the pairs that fit worst; `note` says by which scores."""
     points = [(step.expected, step.observed, step.comparisons) for step in found.calibration]
     plot = scatter(
         points, label="Share won by the stronger side, expected and seen", across="expected share", up="share seen"
     )
     rows = [
         [
-            f"{one.one} – {one.other}", whole(one.comparisons), percent(one.observed), percent(one.expected),
-            number(one.deviation, 1),
+            f"{one.one} – {one.other}", whole(one.comparisons), percent(one.observed), percent(one.expected, 1),
+            _usual(one.usual),
         ]
         for one in found.residuals[:_SHOWN]
     ]  # fmt: skip
-    head = ["contestants", "comparisons", "seen", "expected", "deviation"]
+    head = ["contestants", "comparisons", "seen", "expected", "by chance"]
     worst = part(
         "What the scores explain worst",
         table(head, rows, caption="Pairs of contestants that the scores explain worst"),
-        note="Shares are those of the first named. The deviation is in standard errors; a few beyond 2 are usual.",
+        note=(
+            "Shares are those of the first named. “By chance” says how many of all pairs would stray at least as far "
+            "if the scores were right: a pair below 0.05 is worth a look, one at 1 or more is not."
+        ),
     )
-    note = (
+    said = (
         "If one scale explains the results, the stronger side wins as often as expected: dots lie on the dashed line."
     )
-    return section("Does one scale fit?", plot, worst, note=note)
+    return section("Does one scale fit?", plot, worst, note=f"{said} {note}".rstrip())
 
 
-def influence_section(held: Influence) -> Section:
-    """Return how few comparisons hold the leader up, and which."""
+def influence_section(held: Influence, *, note: str = "") -> Section:
+    """Return how few comparisons hold the leader up, and which; `note` says by which scores."""
     if held.needed is None:
         said = (
             f"No tenth of the {whole(held.comparisons)} comparisons was found whose removal would take first place "
             f"from {held.leader}."
         )
-        return section("What first place depends on", element("p", said))
+        return section("What first place depends on", element("p", said), note=note)
     share = held.needed / held.comparisons
     said = (
         f"Without {whole(held.needed)} of the {whole(held.comparisons)} comparisons ({percent(share, 2)}), "
@@ -55,4 +59,9 @@ def influence_section(held: Influence) -> Section:
     ]  # fmt: skip
     head = ["winner", "shown first", "shown second", "judge"]
     made = table(head, rows, caption="The comparisons that matter most", kind="words")
-    return section("What first place depends on", element("p", said), part("The comparisons that matter most", made))
+    rest = part("The comparisons that matter most", made)
+    return section("What first place depends on", element("p", said), rest, note=note)
+
+
+def _usual(pairs: float) -> str:
+    return "< 0.01" if pairs < _HARDLY else number(pairs, 2 if pairs < 1 else 0)

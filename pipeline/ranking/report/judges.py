@@ -7,7 +7,6 @@ from pipeline.ranking.report.markup import (
     Html,
     Section,
     element,
-    named,
     number,
     numbered,
     part,
@@ -17,6 +16,7 @@ from pipeline.ranking.report.markup import (
     whole,
 )
 from pipeline.ranking.report.plots import Scale, ends, interval, scale_for, shaded
+from pipeline.wording import and_more
 
 _WIDEST_BIAS = 3.0
 _DOUBT = 0.05
@@ -66,13 +66,17 @@ def _leaning(judges: Sequence[JudgeFindings]) -> list[str]:
         return [f"It favours the {place} position." if len(names) == 1 else f"All of them favour the {place} position."]
     if len(names) == 1:
         by_place = [(place, [judge.template for judge, own in liked if own == place]) for place in _PLACES]
-        with_ = [f"the {place} position with template {named(templates)}" for place, templates in by_place if templates]
+        with_ = [
+            f"the {place} position with template {and_more(templates, most=5)}"
+            for place, templates in by_place
+            if templates
+        ]
         return [f"It favours {' and '.join(with_)}."]
     said = []
     for place in _PLACES:
         who = sorted({_leaner(judge, liked) for judge, own in liked if own == place})
         if who:
-            said.append(f"{named(who)} {'favours' if len(who) == 1 else 'favour'} the {place} position.")
+            said.append(f"{and_more(who, most=5)} {'favours' if len(who) == 1 else 'favour'} the {place} position.")
     return said
 
 

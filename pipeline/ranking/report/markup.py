@@ -1,10 +1,13 @@
 """HTML that cannot be broken by what it shows: every text is escaped unless it was made here."""
 
 import html
+import re
 from collections.abc import Container, Iterable, Sequence
 
 _VOID = frozenset({"meta", "wbr"})
 _NARROW = 4  # so many columns fit a phone
+_UNBROKEN = 20  # so many letters fit the first column on a phone
+_NAME = re.compile(r"(\d+\. )?[^\s-]+-\S*[^\s-]( ·)?")  # one word with a hyphen inside, perhaps numbered
 
 
 class Html(str):
@@ -88,11 +91,19 @@ def table(
 
 
 def breakable(text: str) -> Html:
-    """Return the text with places where a long name may go on in the next line: after slashes and double hyphens."""
+    """Return the text with places where a long name may go on in the next line: after slashes and double hyphens.
+
+    A model's name is not broken at its hyphens if it is short enough for a phone.
+    """
     if isinstance(text, Html):
         return text
-    pieces = text.replace("--", "--\0").replace("/", "/\0").split("\0")
-    return Html(element("wbr").join(html.escape(piece, quote=False) for piece in pieces))
+    pieces = text.replace("--", "--\0").replace("/", "/\0").replace(" · ", " ·\0 ").split("\0")
+    return Html(element("wbr").join(_piece(piece) for piece in pieces))
+
+
+def _piece(text: str) -> Html:
+    is_name = _NAME.fullmatch(text) and len(text) <= _UNBROKEN
+    return element("span", text, class_="whole") if is_name else joined([text])
 
 
 def _title(value: str, *, minor: bool) -> Html:
@@ -132,19 +143,6 @@ def percent(value: float | None, digits: int = 0) -> str:
     return "–" if value is None else f"{value * 100:.{digits}f} %"
 
 
-def named(names: Sequence[str], *, most: int = 5) -> str:
-    """Return the names as one reads them aloud: a, b and c; the first few if they are many."""
-    shown = list(names[:most])
-    if len(names) > most:
-        shown.append(f"{whole(len(names) - most)} more")
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
-
-
-def plural(count: int, one: str, many: str = "") -> str:
-    """Return the count with its noun."""
-    return f"{whole(count)} {one if count == 1 else many or one + 's'}"
-
-
 def whole(value: int) -> str:
-    """Return a whole number with narrow spaces between thousands."""
-    return f"{value:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    """Return a whole number with commas between thousands, as on the screen."""
+    return f"{value:,}"

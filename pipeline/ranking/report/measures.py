@@ -7,9 +7,10 @@ import pyarrow as pa
 from pipeline.domain import Counts
 from pipeline.ranking.measured import Cell, Concord, Measured
 from pipeline.ranking.report.document import contents, document, glossary, opening, provisional
-from pipeline.ranking.report.markup import Html, Section, named, number, percent, plural, section, table, whole
+from pipeline.ranking.report.markup import Html, Section, number, percent, section, table, whole
 from pipeline.ranking.report.plots import Scale, ends, interval, scale_for
 from pipeline.ranking.report.record import conservation_section, excluded_section, provenance_section, tokens_section
+from pipeline.wording import and_more, counted
 
 _MOST_SHOWN = 500
 _WORDS = {
@@ -67,10 +68,10 @@ def _verdict(found: Sequence[Measured], total: Counts) -> str:
     equal = [cell.names[0] for cell in cells if cell.value == best.value]
     rest = [name for name in found[0].rivals if name not in equal]
     if len(equal) > 1:
-        also = f", and {named(rest, most=3)} cannot be told apart from them" if rest else ""
-        return f"{named(equal, most=3)} stand first together {told}{also}."
+        also = f", and {and_more(rest, most=3)} cannot be told apart from them" if rest else ""
+        return f"{and_more(equal, most=3)} stand first together {told}{also}."
     if rest:
-        return f"{best.names[0]} stands first {told}, but {named(rest, most=3)} cannot be told apart from it."
+        return f"{best.names[0]} stands first {told}, but {and_more(rest, most=3)} cannot be told apart from it."
     return f"{best.names[0]} stands {'clearly ' if len(cells) > 1 else ''}first {told}."
 
 
@@ -129,7 +130,7 @@ def _cells_table(by: Sequence[str], cells: Sequence[Cell], kind: str, scale: Sca
         for cell in cells[:_MOST_SHOWN]
     ]
     left = len(cells) - len(lines)
-    more = f" ({plural(left, 'further one')} left out)" if left > 0 else ""
+    more = f" ({counted(left, 'further one')} left out)" if left > 0 else ""
     return table(head, lines, caption=f"By {' and '.join(by)}{more}")
 
 

@@ -12,7 +12,8 @@ from pipeline.ranking.panel import Panel
 from pipeline.ranking.report.document import contents, document, glossary, notices, opening, provisional
 from pipeline.ranking.report.fitting import influence_section, residuals_section
 from pipeline.ranking.report.judges import agreement_section, judges_section, trust
-from pipeline.ranking.report.markup import Html, Section, whole
+from pipeline.ranking.report.markup import Html, Section
+from pipeline.ranking.report.method import made, words
 from pipeline.ranking.report.parts import panel_section, parts_section
 from pipeline.ranking.report.record import (
     conservation_section,
@@ -26,18 +27,16 @@ from pipeline.ranking.values import Ranking, RankingOptions, Unrankable
 from pipeline.samples.absent import absent_of
 
 _WORDS = {
-    "Score": "Strength on a scale on which only differences count (Bradley–Terry log-odds); the mean is zero.",
-    "Interval": (
-        "The range in which the true value lies with the confidence stated, if judges go on judging as they did. Tried "
-        "on simulated studies it holds the truth in 94 to 96 of 100; with fewer than about fifteen comparisons per "
-        "contestant it is wider than it need be."
-    ),
     "Places": "The ranks that the data leave open, corrected for looking at all contestants at once.",
-    "Tier": "Consecutive contestants, none of them proven weaker than the first.",
+    "Told apart": "Proven weaker, by a test of all differences from the first at once; of several firsts, the surest.",
+    "Tier": (
+        "From its best contestant down to the last who cannot be told apart from that one. Everyone below is proven "
+        "weaker; of those in between, some may be too: their error is smaller."
+    ),
     "Reverse consistency": "How often a judge names the same winner when the two samples are swapped.",
     "Position bias": (
         "A preference for whichever sample stands first (or second), seen in pairs whose winner changes with the "
-        "order; on the scale of the scores."
+        "order, in log-odds: 1.1 is three wins of four between equals."
     ),
     "p": "How often chance alone would show at least this much. Below 0.05 it is worth a second look.",
     "κ and α": "Cohen’s and Krippendorff’s measures of agreement: 0 is what chance gives, 1 complete agreement.",
@@ -68,8 +67,8 @@ def report_html(
     unfinished = total.open > 0
     sections = [
         *_answers(comparisons, result, found, parts, panel),
-        *_books(comparisons, result, counts, {**_made(result, asked, length=length), **(provenance or {})}),
-        glossary(_WORDS),
+        *_books(comparisons, result, counts, {**made(result, asked, length=length), **(provenance or {})}),
+        glossary({**words(asked.method), **_WORDS}),
     ]
     body: list[Html] = [provisional(total.ended, total.planned)] if unfinished else []
     body.append(opening(f"{experiment} · pairwise study", verdict(result, unfinished=unfinished), trust(found)))
@@ -104,9 +103,9 @@ def _answers(
     if isinstance(result, Ranking) and parts:
         shown.append(parts_section(result, parts))
     if found.calibration:
-        shown.append(residuals_section(found))
+        shown.append(residuals_section(found, note=_whose(result)))
     if found.influence is not None:
-        shown.append(influence_section(found.influence))
+        shown.append(influence_section(found.influence, note=_whose(result)))
     return shown
 
 
@@ -125,19 +124,7 @@ def _books(
     return shown
 
 
-def _made(result: Ranking | Unrankable, options: RankingOptions, *, length: bool) -> dict[str, str]:
-    """Return how the ranking was made: what was asked for and, where there is a ranking, what it came to."""
-    weight = result.regularisation if isinstance(result, Ranking) else options.regularisation
-    rounds = f", {whole(options.rounds)} rounds" if options.intervals == "bootstrap" or options.method == "elo" else ""
-    clusters = f"{whole(result.clusters)}, by {result.cluster_kind}" if isinstance(result, Ranking) else options.cluster
-    return {
-        "ranked": f"by {options.by}",
-        "method": options.method,
-        "ties": options.ties,
-        "position bias in the model": "yes" if options.position else "no",
-        "length in the model": "yes" if length else "no",
-        "regularisation": "none unless it is needed" if weight is None else f"{weight:g}",
-        "interval": f"{options.intervals}, {options.confidence:.0%}{rounds}",
-        "clusters": clusters,
-        "seed": str(options.seed),
-    }
+def _whose(result: Ranking | Unrankable) -> str:
+    """Return by which scores the fit is judged, where they are not those of the ranking."""
+    other = isinstance(result, Ranking) and result.options.method != "bradley-terry"
+    return "By Bradley–Terry scores, not those of the ranking above." if other else ""

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from pipeline.ranking.breakdowns import Dimension, Part
 from pipeline.ranking.panel import Panel
-from pipeline.ranking.report.markup import Html, Section, element, named, number, part, section, table, whole
+from pipeline.ranking.report.markup import Html, Section, element, number, part, section, table, whole
 from pipeline.ranking.report.plots import Scale, ends, interval, shaded
 from pipeline.ranking.values import Ranking, Unrankable
+from pipeline.wording import and_more
 
 _COLUMNS = 8
 _CONTESTANTS = 40
@@ -36,19 +37,19 @@ def parts_section(whole_ranking: Ranking, parts: Sequence[Part]) -> Section:
 
 
 def panel_section(whole_ranking: Ranking, panel: Panel) -> Section:
-    """Return what the judges say together, by majority and by model, beside all comparisons pooled."""
+    """Return what the judges say together, by majority and weighted, beside all comparisons pooled."""
     order = [one.contestant for one in whole_ranking.standings[:_CONTESTANTS]]
     ranks = {"pooled": {one.contestant: one.rank for one in whole_ranking.standings}}
     children: list[Html] = []
-    for name, result in (("majority", panel.majority), ("model", panel.model)):
+    for name, result in (("majority", panel.majority), ("weighted", panel.model)):
         if isinstance(result, Unrankable):
-            children.append(element("p", f"There is no ranking by {name}: {result.reason}.", class_="note"))
+            children.append(element("p", f"There is no {name} ranking: {result.reason}.", class_="note"))
         else:
             ranks[name] = {one.contestant: one.rank for one in result.standings}
     rows = [
         [name, *(_place(of.get(name), ranks["pooled"][name], len(order)) for of in ranks.values())] for name in order
     ]
-    children.insert(0, table(["rank", *ranks], rows, caption="Ranks by the panel", kind="matrix"))
+    children.insert(0, table(["contestant", *ranks], rows, caption="Ranks by the panel", kind="matrix"))
     if not isinstance(panel.model, Unrankable):
         sharp = [[one.judge, number(one.sharpness), number(one.first_place)] for one in panel.model.judges]
         made = table(["judge", "sharpness", "first position"], sharp, caption="How sharply each judge sees")
@@ -58,7 +59,7 @@ def panel_section(whole_ranking: Ranking, panel: Panel) -> Section:
         children.append(part("How sharply each judge sees", made, note=said))
     note = (
         "Pooled: every comparison counts once, as in the ranking above. Majority: every judge has one vote on a pair. "
-        "Model: common scores in which a judge who follows them sharply counts for more."
+        "Weighted: common scores in which a judge who follows them sharply counts for more."
     )
     return section("The judges as one panel", *children, note=f"{note}{_cut(whole_ranking)}")
 
@@ -101,7 +102,7 @@ def _list(parts: Sequence[Part]) -> list[Html]:
     ordered = sorted(parts, key=lambda one: (one.tau is None, one.tau or 0.0))
     rows = []
     for one in ordered[:_LISTED]:
-        leader = named(one.result.leaders, most=3) if isinstance(one.result, Ranking) else one.result.reason
+        leader = and_more(one.result.leaders, most=3) if isinstance(one.result, Ranking) else one.result.reason
         shown = "–" if one.tau is None else interval(scale, one.tau, one.tau, one.tau, mark=0.0)
         rows.append([one.value or "(none)", shown, number(one.tau), whole(one.comparisons), leader])
     head = ["part", ends(scale, title="τ with the whole"), "τ", "comparisons", "first place"]

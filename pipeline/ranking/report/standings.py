@@ -11,19 +11,17 @@ from pipeline.ranking.report.markup import (
     Html,
     Section,
     element,
-    named,
     number,
     numbered,
     part,
     percent,
-    plural,
     section,
     table,
     whole,
 )
 from pipeline.ranking.report.plots import Scale, ends, interval, scale_for, shaded
 from pipeline.ranking.values import Ranking, Standing, Unrankable
-from pipeline.wording import counted
+from pipeline.wording import and_more, counted
 
 _SHOWN = 100
 _WITH_NUMBERS = 25
@@ -50,22 +48,22 @@ def verdict(result: Ranking | Unrankable, *, unfinished: bool) -> str:
         return f"{so_far or 'T'}{'t' if so_far else ''}here is no ranking: {result.reason}."
     leaders = result.leaders
     rest = result.rivals
-    first = named(leaders, most=3)
+    first = and_more(leaders, most=3)
     if len(leaders) > 1:
         others = (
             "every other contestant is proven weaker" if len(leaders) < len(result.standings) else "nobody is better"
         )
-        also = f"{named(rest, most=3)} cannot be told apart from them" if rest else others
+        also = f"{and_more(rest, most=3)} cannot be told apart from them" if rest else others
         return f"{so_far}{first} share first place: {also}."
     if not rest:
         return f"{so_far}{first} is best: every other contestant is proven weaker."
-    return f"{so_far}{first} comes first, but {named(rest, most=3)} cannot be told apart from it."
+    return f"{so_far}{first} comes first, but {and_more(rest, most=3)} cannot be told apart from it."
 
 
 def verdict_of_part(of: Part) -> str:
     """Return in a line who is first in a part of a study, and how far that is like the whole."""
     like = "" if of.tau is None else f", τ with the whole {of.tau:.2f}"
-    first = named(of.result.leaders, most=3) if isinstance(of.result, Ranking) else of.result.reason
+    first = and_more(of.result.leaders, most=3) if isinstance(of.result, Ranking) else of.result.reason
     return f"{of.value or '(none)'}: {counted(of.comparisons, 'comparison')}{like}; first: {first}"
 
 
@@ -73,7 +71,7 @@ def numbers(result: Ranking) -> Html:
     """Return the few numbers that describe the whole study, each in words."""
     left = sum(result.excluded.values())
     shown = [
-        (whole(len(result.standings)), f"contestants, in {plural(len(result.tiers), 'tier')}"),
+        (whole(len(result.standings)), f"contestants, in {counted(len(result.tiers), 'tier')}"),
         (whole(result.comparisons), f"comparisons counted; {whole(left)} left out"),
     ]
     if result.reliability is not None and result.separation is not None:

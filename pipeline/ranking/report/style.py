@@ -2,10 +2,10 @@
 
 CSS = """
 :root{color-scheme:light dark;--ink:#1b1b1b;--soft:#595959;--line:#d9dce0;--paper:#fff;--pale:#f3f5f7}
-:root{--blue:#0072b2;--orange:#d55e00;--glow:#fdf1e8}
+:root{--blue:#0072b2;--orange:#d55e00;--glow:#fdf1e8;--shade:#b9bec4}
 @media (prefers-color-scheme:dark){
  :root{--ink:#ececec;--soft:#a9adb3;--line:#3a3f45;--paper:#15181b;--pale:#20252a}
- :root{--blue:#56b4e9;--orange:#e69f00;--glow:#2c2417}
+ :root{--blue:#56b4e9;--orange:#e69f00;--glow:#2c2417;--shade:#5c636b}
 }
 *{box-sizing:border-box}
 html{-webkit-text-size-adjust:100%;scroll-behavior:smooth}
@@ -32,7 +32,13 @@ a:hover,a:focus{text-decoration:underline}
 .warn ul{margin:.25rem 0;padding-left:1.1rem}
 .warn summary{cursor:pointer;color:var(--blue)}
 .warn li{margin:.2rem 0;overflow-wrap:anywhere}
-.scroll{overflow-x:auto;margin:.75rem 0}
+.scroll{overflow-x:auto;margin:.75rem 0;background:no-repeat var(--paper)}
+.scroll{background-image:linear-gradient(90deg,var(--paper) 40%,transparent),
+ linear-gradient(270deg,var(--paper) 40%,transparent),
+ linear-gradient(90deg,var(--shade),transparent),linear-gradient(270deg,var(--shade),transparent)}
+.scroll{background-size:2.4rem 100%,2.4rem 100%,.9rem 100%,.9rem 100%;background-position:0 0,100% 0,0 0,100% 0}
+.scroll{background-attachment:local,local,scroll,scroll}
+.whole{white-space:nowrap}
 .scroll:focus-visible{outline:2px solid var(--blue);outline-offset:2px}
 table{border-collapse:collapse;font-size:.92rem;font-variant-numeric:tabular-nums;width:100%}
 caption{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap}
@@ -85,7 +91,7 @@ pre{white-space:pre-wrap;overflow-wrap:anywhere}
  .minor{display:none}
  th,td{padding:.25rem .3rem}
  th[scope=row]{min-width:6rem;max-width:9rem}
- table.matrix th[scope=row]{min-width:6.5rem;max-width:7rem;font-size:.75rem}
+ table.matrix th[scope=row]{min-width:6.5rem;max-width:8.5rem;font-size:.75rem}
  .ends span:nth-child(2){display:none}
  td.wide{min-width:5.5rem}
  .plot .dot{top:.45rem;width:.5rem;height:.5rem;margin-left:-.25rem}
@@ -98,7 +104,8 @@ pre{white-space:pre-wrap;overflow-wrap:anywhere}
  h1{font-size:18pt}
  h2{margin-top:1.5rem}
  nav{display:none}
- .scroll{overflow:visible}
+ .scroll{overflow:visible;background:none}
+ .whole{white-space:normal}
  .facts{grid-template-columns:repeat(4,1fr)}
  h2,h3,.note{break-after:avoid}
  thead{display:table-header-group}
