@@ -173,7 +173,22 @@ def _settles(batch: BatchState, quiet: timedelta) -> str:
     """Return what becomes of a batch that may have been created."""
     until = quiet_until(batch, quiet)
     when = f", which it waits for until about {until:%H:%M:%S} UTC" if until else ""
-    return f"`pairlog resume` settles it: it is taken over if the provider has it, else sent again{when}"
+    there, else_ = ("stopped", "cancelled") if batch.cancel_asked else ("taken over", "sent again")
+    return f"`pairlog resume` settles it: it is {there} if the provider has it, else {else_}{when}"
+
+
+def is_being_cancelled(batch: BatchState) -> bool:
+    """Say whether a person wants the end of a batch that is at its provider, or may be."""
+    return batch.cancel_asked and batch.phase in AT_PROVIDER | {"submitting", "uncertain"}
+
+
+def remark(batch: BatchState) -> str | None:
+    """Return what is to be said of a batch that goes on by itself, or None."""
+    if is_being_cancelled(batch) and batch.proven:
+        return "being cancelled; what is answered until it ends is kept"
+    if is_being_cancelled(batch):
+        return "to be cancelled, but not stopped at the provider: it is not proven to be ours yet"
+    return batch.note
 
 
 def quiet_until(batch: BatchState, quiet: timedelta) -> datetime | None:

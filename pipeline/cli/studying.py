@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from pipeline import planning
 from pipeline.cli.app import (
     RESUMABLE,
     FileArgument,
@@ -43,16 +42,22 @@ def submit(file: FileArgument, most_requests: MostOption = None, store: StoreOpt
     runs = submitted(worker, file, most_requests=most_requests, here=not is_named(store))
     if _tell_unsent(runs):
         return 1
-    if not any(planning.is_open(run.state) for run in runs):
-        say("nothing was sent: every request of this experiment has ended already")
-        _tell_cancelled(standing(runs))
-        return 0
-    live = sum(run.is_live for run in runs)
-    say(
-        "every batch is at its provider; `pairlog resume` polls and fetches"
-        + (", and calls the live judges" * bool(live))
-    )
+    say(_sent(runs, end := standing(runs)))
+    if not end.counts.open:
+        _tell_cancelled(end)
     return 0
+
+
+def _sent(runs: list[Run], end: Standing) -> str:
+    """Return where the requests are now that nothing is left to send, and what goes on with them."""
+    being = counted(end.cancelling, "request is", "requests are") + " being cancelled"
+    if not end.counts.open:
+        return "nothing was sent: every request of this experiment has ended already"
+    if end.cancelling == end.counts.open:
+        return f"nothing was sent: {being}; `pairlog resume` fetches what is answered by then"
+    cancelling = f"{being}; " if end.cancelling else ""
+    live = ", and calls the live judges" if any(run.is_live for run in runs) else ""
+    return f"every batch is at its provider; {cancelling}`pairlog resume` polls and fetches{live}"
 
 
 _UNSENT = NOT_SENT | UNSETTLED

@@ -19,7 +19,7 @@ _BATCHES_A_COMMIT = 1_000
 
 
 def cancel_all(worker: Worker, runs: list[Run]) -> int:
-    """Cancel every run; return how many batches that were.
+    """Ask for the end of every run; return how many batches that was asked of.
 
     One that something is wrong with keeps its `failure`; the others are cancelled, and cost no more.
     """

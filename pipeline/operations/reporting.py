@@ -22,7 +22,7 @@ _BETWEEN_LOOKS = 1.0
 
 
 class BatchStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One batch in the conservation table."""
+    """One batch in the conservation table; `cancelling` if a person wants its end and the provider has it or may."""
 
     batch_id: BatchId
     attempt: int
@@ -31,6 +31,7 @@ class BatchStatus(msgspec.Struct, frozen=True, kw_only=True):
     requests: int
     note: str | None
     attention: Attention | msgspec.UnsetType = msgspec.UNSET
+    cancelling: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class RunStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -128,8 +129,9 @@ def _batch(run_id: RunId, batch: BatchState, now: datetime, *, kept: timedelta, 
         phase=batch.phase,
         remote_id=batch.remote_id,
         requests=batch.requests,
-        note=found.reason if found else batch.note,
+        note=found.reason if found else planning.remark(batch),
         attention=found or msgspec.UNSET,
+        cancelling=planning.is_being_cancelled(batch) or msgspec.UNSET,
     )
 
 

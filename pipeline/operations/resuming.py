@@ -33,6 +33,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """How far the runs are: whether a request is open, or may be, and whether waiting can bring them further.
 
     `answered` are live answers of batches that have not ended. What may have been created is looked for until `quiet`.
+    `cancelling` are the requests of batches that a person wants to end and that have not.
     """
 
     counts: Counts
@@ -41,6 +42,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     reasons: tuple[str, ...] = ()
     answered: int = 0
     quiet: datetime | None = None
+    cancelling: int = 0
 
 
 def advance(run: Run, *, mended: bool = False) -> bool:
@@ -195,6 +197,7 @@ def standing(runs: list[Run]) -> Standing:
     reasons = [reason for run in runs for reason in _waits(run)]
     reasons += named_troubles(runs)
     unasked = sum(len(planning.unasked(state)) for state in states)
+    active = [batch for state in states for batch in state.batches.active.values()]
     if unasked or unopened:
         segments = [counted(unasked, "segment")] if unasked else []
         never = [f"{counted(unopened, 'request')} of runs never opened"] if unopened else []
@@ -206,6 +209,7 @@ def standing(runs: list[Run]) -> Standing:
         reasons=tuple(reasons),
         answered=sum(run.answered for run in runs),
         quiet=max((until for run in runs if (until := _quiet_until(run))), default=None),
+        cancelling=sum(batch.requests for batch in active if planning.is_being_cancelled(batch)),
     )
 
 
