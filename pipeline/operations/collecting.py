@@ -10,7 +10,7 @@ import msgspec
 
 from pipeline import planning
 from pipeline.errors import AccountError, ConflictError, ProviderError, RejectedError, UnavailableError
-from pipeline.events import AnyEvent, Ended, LineFault, OutputsStored, Part, StatusChanged, is_late, is_of_errors
+from pipeline.events import AnyEvent, End, Ended, LineFault, OutputsStored, Part, StatusChanged, is_late, is_of_errors
 from pipeline.ids import BatchId
 from pipeline.operations.late import late_parts
 from pipeline.operations.recording import facts
@@ -133,31 +133,34 @@ def _not_shown(run: Run, batch: BatchState, error: RejectedError) -> None:
 
 
 def _news(run: Run, batch: BatchState, remote: RemoteBatch) -> list[AnyEvent]:
-    """Return what the log does not know yet."""
-    announced = remote.lines.get("output", 0) > 0 and "output" not in remote.parts
-    if (remote.end == "completed" and not remote.parts) or (remote.end is not None and announced):
-        return _without_files(run, batch, remote)
-    if _may_have_answers(remote) and not _waited_for_files(run, batch):
-        return _without_files(run, batch, remote)
-    if remote.end is not None:
-        waits = remote.fault in {"account", "rate"}
-        not_before = run.worker.clock.now() + timedelta(seconds=run.worker.pace.pause) if waits else None
-        run.notify(batch, remote.status)
-        return [
-            Ended(
-                batch_id=batch.batch_id,
-                end=remote.end,
-                status=remote.status,
-                parts=dict(remote.parts),
-                faults=tuple(map(_shortened, remote.faults[:_FAULTS_KEPT])),
-                fault=remote.fault,
-                not_before=not_before,
-                lines=dict(remote.lines),
-            )
-        ]
-    if remote.status == batch.remote_status and not batch.awaits_files:
+    """Return what the log does not know yet.
+
+    What decides about money is whether an end is believed: requests without an answer are then sent again, or end.
+    Where answers must be there and are not shown, an end *waits* for three quiet periods and the batch is then *held*
+    for a person. Where they may be there, it *waits* as long and then *ends* with what is shown. Where the provider
+    shows them, or tells that there are none, it simply *ends*; so does a batch that failed.
+    """
+    if remote.end is None:
+        is_known = remote.status == batch.remote_status and not batch.awaits_files
+        return (
+            [] if is_known else [StatusChanged(batch_id=batch.batch_id, status=remote.status, running=remote.running)]
+        )
+    unseen = _must_have_answers(remote) or _may_have_answers(remote)
+    if unseen and not batch.awaits_files:
+        return [StatusChanged(batch_id=batch.batch_id, status=remote.status, awaits_files=True)]
+    if unseen and not _waited(run, batch, batch.status_at):
         return []
-    return [StatusChanged(batch_id=batch.batch_id, status=remote.status, running=remote.running)]
+    if _must_have_answers(remote):
+        hold(run, batch, f"the provider calls {batch.remote_id} {remote.status} but offers neither answers nor errors")
+        return []
+    run.notify(batch, remote.status)
+    return [_ended(run, batch, remote, remote.end)]
+
+
+def _must_have_answers(remote: RemoteBatch) -> bool:
+    """Say whether answers are missing: the provider counts some, or has done it all, and shows no file."""
+    is_counted = remote.lines.get("output", 0) > 0 and "output" not in remote.parts
+    return is_counted or (remote.end == "completed" and not remote.parts)
 
 
 def _may_have_answers(remote: RemoteBatch) -> bool:
@@ -166,21 +169,22 @@ def _may_have_answers(remote: RemoteBatch) -> bool:
     return remote.end in {"completed", "expired", "cancelled"} and not told
 
 
+def _ended(run: Run, batch: BatchState, remote: RemoteBatch, end: End) -> Ended:
+    waits = remote.fault in {"account", "rate"}
+    return Ended(
+        batch_id=batch.batch_id,
+        end=end,
+        status=remote.status,
+        parts=dict(remote.parts),
+        faults=tuple(map(_shortened, remote.faults[:_FAULTS_KEPT])),
+        fault=remote.fault,
+        not_before=run.worker.clock.now() + timedelta(seconds=run.worker.pace.pause) if waits else None,
+        lines=dict(remote.lines),
+    )
+
+
 def _shortened(fault: LineFault) -> LineFault:
     return LineFault(line=fault.line, reason=fault.reason[:_LONGEST_REASON])
-
-
-def _without_files(run: Run, batch: BatchState, remote: RemoteBatch) -> list[AnyEvent]:
-    """Wait for files that are announced but not there; then let a person look."""
-    if not batch.awaits_files:
-        return [StatusChanged(batch_id=batch.batch_id, status=remote.status, awaits_files=True)]
-    if _waited_for_files(run, batch):
-        hold(run, batch, f"the provider calls {batch.remote_id} {remote.status} but offers neither answers nor errors")
-    return []
-
-
-def _waited_for_files(run: Run, batch: BatchState) -> bool:
-    return batch.awaits_files and _waited(run, batch, batch.status_at)
 
 
 def collect_due(run: Run, *, only: Container[int] | None = None) -> int:
