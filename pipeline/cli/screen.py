@@ -28,6 +28,8 @@ _WHERE = {
     "held": "held",
 }  # fmt: skip
 _CANCELLING = "being cancelled"
+_OVER = "ended at the provider without a file of answers"
+_UNSHOWN = "answers that the provider may still show"
 _LINES = 20  # how often it is said how far live calls are, where there is no terminal
 _GONE = {*_WHERE, "cancelled"}
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -124,9 +126,10 @@ class Watch:
 
 
 def _awaited(standing: Standing) -> list[str]:
-    """Return what is waited for, in words: what may have been created, and what is to be cancelled."""
-    quiet, cancelling = standing.quiet, standing.cancelling
+    """Return what is waited for, in words: batches that may be there, files that may come, ends that were asked for."""
+    quiet, files, cancelling = standing.quiet, standing.files, standing.cancelling
     found = [f"looks until {quiet:%H:%M:%S} UTC for what may be at the provider"] if quiet else []
+    found += [f"waits until about {files:%H:%M:%S} UTC for {_UNSHOWN}"] if files else []
     return found + ([f"{counted(cancelling, 'request is', 'requests are')} being cancelled"] if cancelling else [])
 
 
@@ -161,6 +164,7 @@ def _unsent(run: RunStatus) -> int:
 def _show_open(experiment: ExperimentStatus) -> None:
     """Say where the open requests are."""
     requests: dict[str, int] = {}
+    files = [batch.files_until for run in experiment.runs for batch in run.batches if batch.files_until]
     for run in experiment.runs:
         for batch in run.batches:
             where = _where(batch)
@@ -173,11 +177,17 @@ def _show_open(experiment: ExperimentStatus) -> None:
         say(f"{opened} open: {', '.join(parts)}")
     if _MAYBE in requests:
         say(f"`pairlog resume` looks for what {_MAYBE}, and sends it again only if it is not there")
+    if files:
+        say(
+            f"`pairlog resume` waits until about {max(files):%H:%M:%S} UTC for {_UNSHOWN}, since they would be paid for"
+        )
 
 
 def _where(batch: BatchStatus) -> str | None:
     """Return where the requests of a batch are that left, None of one that did not or whose rows are there."""
-    return _CANCELLING if batch.cancelling is True else _WHERE.get(batch.phase)
+    if batch.files_until:
+        return _OVER
+    return _CANCELLING if batch.cancelling else _WHERE.get(batch.phase)
 
 
 def show_runs(title: str, headings: Sequence[str], lines: Mapping[RunId, Sequence[int]]) -> None:

@@ -272,7 +272,7 @@ def _not_fetched(run: Run, batch: BatchState, error: ProviderError) -> None:
 
 def _waited(run: Run, batch: BatchState, said_at: datetime | None) -> bool:
     """Say whether files that are announced have been waited for long enough: three quiet periods, half an hour."""
-    return run.has_lasted(batch, said_at, 3 * run.worker.pace.quiet)
+    return run.has_lasted(batch, said_at, planning.patience_for_files(run.worker.quiet).total_seconds())
 
 
 def _fetch(run: Run, batch: BatchState, name: str, handle: str) -> Part:

@@ -1,7 +1,8 @@
-"""What a person is told of a study that is being cancelled, from `cancel` until its batches have ended."""
+"""What a person is told of batches that are to end: those being cancelled, and those whose answers are not shown."""
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,18 @@ def test_what_was_not_sent_is_cancelled_at_once(
     called = pairlog("cancel", "essays")
     assert (called.code, called.last_line) == (0, "1 batch cancelled")
     assert pairlog("cancel", "essays").last_line == "nothing is open"
+
+
+def test_until_when_answers_are_waited_for_that_a_provider_does_not_show(
+    pairlog: Pairlog, simulate: Simulate, monkeypatch: pytest.MonkeyPatch, experiment_file: ExperimentFile
+) -> None:
+    for name, value in environment(simulate(faults=parse_faults("output.absent"))).items():
+        monkeypatch.setenv(name, value)
+    assert pairlog("submit", experiment_file()).code == 0
+    assert "UTC for answers that the provider may still show" in pairlog("resume", "--once").err
+    told = pairlog("status").err
+    assert "15 requests are open: 15 ended at the provider without a file of answers" in told
+    assert "`pairlog resume` waits until about " in told
+    (batch,) = batches_of(pairlog)
+    assert str(batch["note"]).startswith("the provider calls it completed and shows no answers; they are waited for")
+    assert datetime.fromisoformat(str(batch["files_until"])) > datetime.now(UTC)

@@ -170,6 +170,10 @@ def test_a_batch_is_worth_a_look_for_one_reason(
 
 
 CANCELLING = "being cancelled; what is answered until it ends is kept"
+UNSHOWN = (
+    "the provider calls it expired and shows no answers; they are waited for until about "
+    f"{NOW + timedelta(minutes=30):%H:%M:%S} UTC, since they would be paid for"
+)
 UNPROVEN = "to be cancelled, but not stopped at the provider: it is not proven to be ours yet"
 
 
@@ -179,6 +183,7 @@ UNPROVEN = "to be cancelled, but not stopped at the provider: it is not proven t
         ({"phase": "running", "note": "once uncertain"}, "once uncertain"),
         ({"phase": "running", "cancel_asked": True}, CANCELLING),
         ({"phase": "submitted", "cancel_asked": True, "proven": False}, UNPROVEN),
+        ({"phase": "running", "awaits_files": True, "status_at": NOW, "remote_status": "expired"}, UNSHOWN),
         ({"phase": "ended", "cancel_asked": True}, None),
         (
             {"phase": "cancelled", "cancel_asked": True, "note": "cancelled before it was sent"},
@@ -187,4 +192,4 @@ UNPROVEN = "to be cancelled, but not stopped at the provider: it is not proven t
     ],
 )
 def test_what_is_said_of_a_batch_that_goes_on_by_itself(known: dict[str, object], said: str | None) -> None:
-    assert remark(replace(a_batch(), **known)) == said
+    assert remark(replace(a_batch(), **known), timedelta(minutes=10)) == said
