@@ -37,16 +37,17 @@ class _Answer(msgspec.Struct, frozen=True, kw_only=True):
     uncancelled: ProviderError | None = None
 
 
-def poll_due(run: Run, *, only: Container[BatchId] | None = None, at_once: int = 1) -> int:
+def poll_due(run: Run, *, only: Container[BatchId] | None = None) -> int:
     """Ask after every batch at its provider; append what changed, in few commits; return how many ended.
+
+    Where the provider cannot be reached, batches that were not asked after yet are left for the next round.
 
     Args:
         only: ask after nothing but these batches.
-        at_once: how many questions may be under way at the same time.
     """
     due = planning.due(run.refresh(), run.worker.clock.now()).poll
     asked = [batch for batch in due if only is None or batch.batch_id in only]
-    remotes = _remotes(run, asked, at_once)
+    remotes = _remotes(run, asked)
     _stop_doubles(run, asked)
     while True:
         events: list[AnyEvent] = []
@@ -62,24 +63,31 @@ def poll_due(run: Run, *, only: Container[BatchId] | None = None, at_once: int =
         return sum(isinstance(event, Ended) for event in events)
 
 
-def _remotes(run: Run, batches: list[BatchState], at_once: int) -> dict[BatchId, RemoteBatch]:
+def _remotes(run: Run, batches: list[BatchState]) -> dict[BatchId, RemoteBatch]:
     """Return what the provider says of the batches that it could be asked about."""
-    if not batches:
+    if not batches or not run.is_reachable:
         return {}
     provider = run.provider
-    if at_once == 1:
-        answers = [_answer(provider, batch) for batch in batches]
+
+    def ask(batch: BatchState) -> _Answer | ProviderError | None:
+        answer = _answer(provider, batch) if run.is_reachable else None
+        if isinstance(answer, ProviderError):
+            run.missed(answer)
+        return answer
+
+    if run.worker.at_once == 1:
+        answers = list(map(ask, batches))
     else:
-        with ThreadPoolExecutor(at_once) as pool:
-            answers = list(pool.map(lambda batch: _answer(provider, batch), batches))
-    heard = ((batch.batch_id, _heard(run, batch, answer)) for batch, answer in zip(batches, answers, strict=True))
-    return {batch_id: remote for batch_id, remote in heard if remote is not None}
+        with ThreadPoolExecutor(run.worker.at_once) as pool:
+            answers = list(pool.map(ask, batches))
+    heard = {batch.batch_id: _heard(run, batch, said) for batch, said in zip(batches, answers, strict=True) if said}
+    return {batch_id: remote for batch_id, remote in heard.items() if remote is not None}
 
 
 def _stop_doubles(run: Run, batches: list[BatchState]) -> None:
     """Cancel what turned up beside a batch for attempts given up; its answers, as far as it got, are used."""
     for remote_id in (remote_id for batch in batches for remote_id in batch.superseded):
-        if remote_id not in run.stopped:
+        if remote_id not in run.stopped and run.is_reachable:
             with contextlib.suppress(ProviderError):
                 run.provider.cancel(remote_id)
                 run.stopped.add(remote_id)
@@ -192,7 +200,7 @@ def collect_due(run: Run, *, only: Container[int] | None = None) -> int:
     collected = 0
     with facts(run) as records:
         for batch in planning.due(run.refresh(), run.worker.clock.now(), only=only).collect:
-            if not run.keep():
+            if not run.is_reachable or not run.keep():
                 break
             records.begin(batch.input.bytes if batch.input else 0)
             parts = _fetched(run, batch)
@@ -263,6 +271,7 @@ def _tried(run: Run, batch: BatchState, name: str, handle: str) -> Part | _Misse
 
 def _not_fetched(run: Run, batch: BatchState, error: ProviderError) -> None:
     """Leave the batch for the next round, or hold it when its answers stay out of reach."""
+    run.missed(error)
     run.notify(batch, f"could not be fetched: {error}", warning=True)
     if isinstance(error, AccountError):
         run.troubles[batch.batch_id] = f"{batch.remote_id} cannot be fetched: {error}"

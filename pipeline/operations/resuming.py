@@ -140,6 +140,7 @@ def resume(
     worker.pulse = lambda: watch(standing(runs))
     mended = True
     while True:
+        worker.unreachable.clear()
         elsewhere = [run for run in runs if _is_elsewhere(run, mended=mended)]
         mended = False
         now = standing(runs)

@@ -35,7 +35,7 @@ def settle_due(run: Run) -> int:
 
 def settle(run: Run, batch: BatchState) -> bool:
     """Look for one attempt's batch; return whether it is settled now."""
-    if not is_our_account(run, batch):
+    if not is_our_account(run, batch) or not run.is_reachable:
         return False
     try:
         found = _look(run, batch) or [each for each in _older(run, batch) if each.end is not None]
@@ -49,6 +49,7 @@ def settle(run: Run, batch: BatchState) -> bool:
             return False
         return _void(run, batch)
     except ProviderError as error:
+        run.missed(error)
         run.notify(batch, f"cannot look for it now: {error}", warning=True)
         if isinstance(error, AccountError):
             run.troubles[batch.batch_id] = f"{batch.batch_id} may have been created and cannot be looked for: {error}"
