@@ -23,6 +23,7 @@ from pipeline.cli.screen import complain, progress_of, say, show_status
 from pipeline.ids import RunId
 from pipeline.operations import plans
 from pipeline.operations.plans import Plan
+from pipeline.operations.reasons import reasons_of
 from pipeline.operations.reporting import status
 from pipeline.operations.resuming import Standing, standing, submit_all
 from pipeline.operations.resuming import resume as resume_runs
@@ -61,6 +62,8 @@ def _sent(runs: list[Run], end: Standing) -> str:
 
 
 _UNSENT = NOT_SENT | UNSETTLED
+_REASONS = 5
+_LONGEST_REASON = 160
 _NOTHING_YET = "interrupted; nothing was planned or sent yet; run it again"
 
 
@@ -162,7 +165,18 @@ def finish(worker: Worker, runs: list[Run], *, interval: float, once: bool = Fal
     failed = {run.experiment.name for run in runs if run.failure}
     names = [name for name in dict.fromkeys(run.experiment.name for run in runs) if name not in failed]
     show_status(status(worker, names, briefly=True).experiments if names else [])
+    _tell_reasons([run for run in runs if not run.failure])
     return _exit_code(end, strict=strict)
+
+
+def _tell_reasons(runs: list[Run]) -> None:
+    """Say why most of the requests that did not end as ok did not."""
+    found = reasons_of(runs)
+    shown = list(found.counts.items())[:_REASONS]
+    for (how, why), count in shown:
+        say(f"{count:,} {how}: {why if len(why) <= _LONGEST_REASON else why[: _LONGEST_REASON - 1] + '…'}")
+    if more := sum(found.counts.values()) + found.left - sum(count for _, count in shown):
+        say(f"{more:,} for other reasons: the column `reason` of `pairlog results` has them all")
 
 
 def _exit_code(end: Standing, *, strict: bool) -> int:
