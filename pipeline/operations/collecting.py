@@ -195,9 +195,8 @@ def _shortened(fault: LineFault) -> LineFault:
     return LineFault(line=fault.line, reason=fault.reason[:_LONGEST_REASON])
 
 
-def collect_due(run: Run, *, only: Container[int] | None = None) -> int:
-    """Fetch what came back for every ended batch, or those of some segments; return how many are stored now."""
-    collected = 0
+def collect_due(run: Run, *, only: Container[int] | None = None) -> None:
+    """Fetch what came back for every ended batch, or those of some segments."""
     with facts(run) as records:
         for batch in planning.due(run.refresh(), run.worker.clock.now(), only=only).collect:
             if not run.is_reachable or not run.keep():
@@ -208,8 +207,6 @@ def collect_due(run: Run, *, only: Container[int] | None = None) -> int:
                 run.troubles.pop(batch.batch_id, None)
                 stored = OutputsStored(batch_id=batch.batch_id, attempt=batch.attempt, parts=parts)
                 records.add(stored, size=sum(part.bytes for part in parts))
-                collected += 1
-    return collected
 
 
 class _Missed(msgspec.Struct, frozen=True, kw_only=True):

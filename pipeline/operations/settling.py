@@ -28,9 +28,11 @@ _IDS_THAT_PROVE = 20
 _MACHINES_THAT_TELL = 3  # to void takes another look after these, by whatever clock
 
 
-def settle_due(run: Run) -> int:
-    """Look for every unsettled attempt of the run; return how many were settled."""
-    return sum(settle(run, batch) for batch in planning.due(run.refresh(), run.worker.clock.now()).settle if run.keep())
+def settle_due(run: Run) -> None:
+    """Look for every unsettled attempt of the run."""
+    for batch in planning.due(run.refresh(), run.worker.clock.now()).settle:
+        if run.keep():
+            settle(run, batch)
 
 
 def settle(run: Run, batch: BatchState) -> bool:

@@ -81,11 +81,10 @@ class Watch:
         segments = {name: [each for run in runs for each in segments_of(run.state)] for name, runs in every.items()}
         return {name: rows_digest(self.worker, name) for name, found in segments.items() if have_ended(found)}
 
-    def set_aside(self, run: Run) -> bool:
-        """Look at a run no more if it is complete, for then its log does not change; return whether that is so."""
+    def set_aside(self, run: Run) -> None:
+        """Look at a run no more if it is complete, for then its log does not change."""
         if planning.is_complete(run.state):
             self._aside.add(run.run_id)
-        return run.run_id in self._aside
 
     def round(self, runs: list[Run], *, seconds: float, after: str = "") -> Round:
         """Ask after what is due, settle what is uncertain, and append what was learned; never longer than about that.
