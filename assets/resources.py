@@ -18,7 +18,7 @@ from pipeline.errors import ConfigError, PipelineError
 from pipeline.operations.run import Notice
 from pipeline.operations.starting import check_store
 from pipeline.operations.watching import Watch
-from pipeline.operations.worker import Worker
+from pipeline.operations.worker import AT_ONCE, Worker
 from pipeline.settings import from_environment
 from pipeline.storage import open_store
 
@@ -70,7 +70,7 @@ class Workers(dg.ConfigurableResource[None]):
 
 def _worker(store: str) -> Worker:
     settings = from_environment()
-    return Worker(open_store(store or settings.store()), clock=SystemClock(), settings=settings)
+    return Worker(open_store(store or settings.store()), clock=SystemClock(), settings=settings, at_once=AT_ONCE)
 
 
 @cache

@@ -10,6 +10,7 @@ PipelineError
         CorruptObjectError  stored bytes are not what they must be: stop and look
     ProviderError
         UnavailableError    nothing happened: try again later
+            UnreachableError    nobody was there to answer: others will not find anybody either
         RejectedError       the same bytes will be refused again
         AccountError        the account must be mended (key, credit, quota); burns no attempt
         OutcomeUnknownError sent, no answer: look before sending again
@@ -58,6 +59,10 @@ class UnavailableError(ProviderError):
     def __init__(self, message: str, *, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class UnreachableError(UnavailableError):
+    """No connection was made: whatever else is asked of the provider now would meet the same."""
 
 
 class RejectedError(ProviderError):

@@ -21,6 +21,7 @@ _LONGEST_PAUSE = timedelta(hours=1)
 _QUESTIONS_AN_AGE = 12
 _LONGEST_REST = 600.0
 _MENDED = "mend the account; `pairlog resume` then sends it at once"
+_FILES = 3  # quiet periods that are waited for files which a provider does not show
 _STEPS = frozenset({"validating", "finalizing"})  # what a provider does in minutes
 
 
@@ -173,7 +174,38 @@ def _settles(batch: BatchState, quiet: timedelta) -> str:
     """Return what becomes of a batch that may have been created."""
     until = quiet_until(batch, quiet)
     when = f", which it waits for until about {until:%H:%M:%S} UTC" if until else ""
-    return f"`pairlog resume` settles it: it is taken over if the provider has it, else sent again{when}"
+    there, else_ = ("stopped", "cancelled") if batch.cancel_asked else ("taken over", "sent again")
+    return f"`pairlog resume` settles it: it is {there} if the provider has it, else {else_}{when}"
+
+
+def is_being_cancelled(batch: BatchState) -> bool:
+    """Say whether a person wants the end of a batch that is at its provider, or may be."""
+    return batch.cancel_asked and batch.phase in AT_PROVIDER | {"submitting", "uncertain"}
+
+
+def patience_for_files(quiet: timedelta) -> timedelta:
+    """Return for how long files are waited for that a provider speaks of, or may still show: half an hour."""
+    return _FILES * quiet
+
+
+def files_until(batch: BatchState, quiet: timedelta) -> datetime | None:
+    """Return until about when files are waited for of a batch that its provider calls over, if they are."""
+    is_over = batch.phase in AT_PROVIDER and batch.awaits_files and batch.status_at is not None
+    return (batch.status_at + patience_for_files(quiet)).astimezone(UTC) if is_over and batch.status_at else None
+
+
+def remark(batch: BatchState, quiet: timedelta) -> str | None:
+    """Return what is to be said of a batch that goes on by itself, or None."""
+    if until := files_until(batch, quiet):
+        return (
+            f"the provider calls it {batch.remote_status} and shows no answers; they are waited for until about "
+            f"{until:%H:%M:%S} UTC, since they would be paid for"
+        )
+    if is_being_cancelled(batch) and batch.proven:
+        return "being cancelled; what is answered until it ends is kept"
+    if is_being_cancelled(batch):
+        return "to be cancelled, but not stopped at the provider: it is not proven to be ours yet"
+    return batch.note
 
 
 def quiet_until(batch: BatchState, quiet: timedelta) -> datetime | None:

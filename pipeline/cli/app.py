@@ -12,7 +12,7 @@ from pipeline.cli.screen import show
 from pipeline.clock import SystemClock
 from pipeline.ids import ExperimentName
 from pipeline.operations.reporting import experiments_named
-from pipeline.operations.worker import Worker
+from pipeline.operations.worker import AT_ONCE, Worker
 from pipeline.settings import from_environment
 from pipeline.storage import open_store
 
@@ -97,7 +97,8 @@ _workers = ExitStack()
 def worker_on(store: str | None) -> Worker:
     """Return a worker on the store that was named, in the call or the environment."""
     settings = from_environment()
-    worker = Worker(open_store(store or settings.store()), clock=SystemClock(), settings=settings, notify=show)
+    place = open_store(store or settings.store())
+    worker = Worker(place, clock=SystemClock(), settings=settings, notify=show, at_once=AT_ONCE)
     return _workers.enter_context(worker)
 
 

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from pipeline import planning
 from pipeline.cli.app import StoreOption, app, chosen, worker_on
 from pipeline.cli.screen import complain, say
 from pipeline.errors import ConfigError
@@ -30,18 +31,30 @@ def cancel(
         raise ConfigError(f"experiment {name!r} has no run {run_id!r}; `pairlog status {name}` lists them")
     asked = cancel_all(worker, runs)
     end, failed = standing(runs), [run for run in runs if run.failure]
-    if asked or not failed:
-        say(f"{counted(asked, 'batch')} cancelled" if asked else "nothing is open")
+    if done := _cancelled(runs, asked):
+        say(done)
+    elif not failed:
+        say("nothing more can be cancelled" if end.counts.open else "nothing is open")
     for run in failed:
         complain(f"{run.run_id}: {run.failure}", title="not cancelled")
     for reason in end.reasons:
         complain(reason, title="waits for you")
     if end.counts.open:
         waiting = counted(end.counts.open, "request waits", "requests wait")
-        complain(f"{waiting} for the provider; `pairlog resume {name}` fetches what was answered", title="left")
+        complain(f"{waiting} for the provider to stop; `pairlog resume {name}` fetches what was answered", title="left")
     if failed:
         complain(f"{counted(len(failed), 'run')} could not be cancelled and may go on costing", title="left")
     return 1 if end.is_open else 0
+
+
+def _cancelled(runs: list[Run], asked: int) -> str:
+    """Return what became of the batches whose end was asked for, now or before; nothing if there are none."""
+    active = (batch for run in runs for batch in run.state.batches.active.values())
+    left = sum(map(planning.is_being_cancelled, active))
+    is_left = counted(left, "batch is", "batches are")
+    told = [f"{counted(asked - left, 'batch')} cancelled"] if asked > left else []
+    told += [f"{is_left} being cancelled: what the provider answers until it stops is kept"] if left else []
+    return "; ".join(told)
 
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN")]

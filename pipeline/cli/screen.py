@@ -15,7 +15,7 @@ from rich.text import Text
 from pipeline.cli.widths import fitted
 from pipeline.domain import STATUSES
 from pipeline.ids import RunId
-from pipeline.operations.reporting import ExperimentStatus, RunStatus
+from pipeline.operations.reporting import BatchStatus, ExperimentStatus, RunStatus
 from pipeline.operations.resuming import Standing
 from pipeline.operations.run import Notice
 from pipeline.wording import counted
@@ -27,6 +27,9 @@ _WHERE = {
     "stored": "back, not yet read", "submitting": _MAYBE, "uncertain": _MAYBE,
     "held": "held",
 }  # fmt: skip
+_CANCELLING = "being cancelled"
+_OVER = "ended at the provider without a file of answers"
+_UNSHOWN = "answers that the provider may still show"
 _LINES = 20  # how often it is said how far live calls are, where there is no terminal
 _GONE = {*_WHERE, "cancelled"}
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -102,27 +105,32 @@ class Watch:
         self._progress = progress
         self._bar = progress.add_task("requests", total=planned)
         self._told: int | None = None
-        self._waits: str | None = None
+        self._waits: list[str] = []
 
     def __call__(self, standing: Standing) -> None:
-        """Show how far the runs are, and until when one waits before anything is sent again."""
-        counts, waits = standing.counts, _quietly(standing)
+        """Show how far the runs are, and what is waited for until when."""
+        counts, waits = standing.counts, _awaited(standing)
         done = counts.ended + standing.answered
-        self._progress.update(self._bar, completed=done, total=counts.planned, description=waits or "requests")
+        description = waits[0] if waits else "requests"
+        self._progress.update(self._bar, completed=done, total=counts.planned, description=description)
         if not self._progress.disable:
             return
         if self._told is None or done == counts.ended != self._told or done - self._told > counts.planned / _LINES:
             self._told = done
             come = "an answer" if standing.answered else "ended"
             say(f"{done:,} of {counted(counts.planned, 'request')} have {come}")
-        if waits and waits != self._waits:
-            say(waits)
+        for words in waits:
+            if words not in self._waits:
+                say(words)
         self._waits = waits
 
 
-def _quietly(standing: Standing) -> str | None:
-    """Return until when batches that may have been created are looked for, in words."""
-    return f"looks until {standing.quiet:%H:%M:%S} UTC for what may be at the provider" if standing.quiet else None
+def _awaited(standing: Standing) -> list[str]:
+    """Return what is waited for, in words: batches that may be there, files that may come, ends that were asked for."""
+    quiet, files, cancelling = standing.quiet, standing.files, standing.cancelling
+    found = [f"looks until {quiet:%H:%M:%S} UTC for what may be at the provider"] if quiet else []
+    found += [f"waits until about {files:%H:%M:%S} UTC for {_UNSHOWN}"] if files else []
+    return found + ([f"{counted(cancelling, 'request is', 'requests are')} being cancelled"] if cancelling else [])
 
 
 def show_status(experiments: Iterable[ExperimentStatus], *, batches: bool = False) -> None:
@@ -173,9 +181,10 @@ def _unsent(run: RunStatus) -> int:
 def _show_open(experiment: ExperimentStatus) -> None:
     """Say where the open requests are."""
     requests: dict[str, int] = {}
+    files = [batch.files_until for run in experiment.runs for batch in run.batches if batch.files_until]
     for run in experiment.runs:
         for batch in run.batches:
-            where = _WHERE.get(batch.phase)
+            where = _where(batch)
             if where:
                 requests[where] = requests.get(where, 0) + batch.requests
     unsent = sum(map(_unsent, experiment.runs))
@@ -185,6 +194,17 @@ def _show_open(experiment: ExperimentStatus) -> None:
         say(f"{opened} open: {', '.join(parts)}")
     if _MAYBE in requests:
         say(f"`pairlog resume` looks for what {_MAYBE}, and sends it again only if it is not there")
+    if files:
+        say(
+            f"`pairlog resume` waits until about {max(files):%H:%M:%S} UTC for {_UNSHOWN}, since they would be paid for"
+        )
+
+
+def _where(batch: BatchStatus) -> str | None:
+    """Return where the requests of a batch are that left, None of one that did not or whose rows are there."""
+    if batch.files_until:
+        return _OVER
+    return _CANCELLING if batch.cancelling else _WHERE.get(batch.phase)
 
 
 def show_runs(title: str, headings: Sequence[str], lines: Mapping[RunId, Sequence[int]]) -> None:

@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from pipeline import planning
 from pipeline.cli.app import (
     RESUMABLE,
     FileArgument,
@@ -24,6 +23,7 @@ from pipeline.cli.screen import complain, progress_of, say, show_status
 from pipeline.ids import RunId
 from pipeline.operations import plans
 from pipeline.operations.plans import Plan
+from pipeline.operations.reasons import reasons_of
 from pipeline.operations.reporting import status
 from pipeline.operations.resuming import Standing, standing, submit_all
 from pipeline.operations.resuming import resume as resume_runs
@@ -43,20 +43,28 @@ def submit(file: FileArgument, most_requests: MostOption = None, store: StoreOpt
     runs = submitted(worker, file, most_requests=most_requests, here=not is_named(store))
     if _tell_unsent(runs):
         return 1
-    if not any(planning.is_open(run.state) for run in runs):
-        say("nothing was sent: every request of this experiment has ended already")
-        _tell_cancelled(standing(runs))
-        return 0
-    live = sum(run.is_live for run in runs)
-    say(
-        "every batch is at its provider; `pairlog resume` polls and fetches"
-        + (", and calls the live judges" * bool(live))
-    )
+    say(_sent(runs, end := standing(runs)))
+    if not end.counts.open:
+        _tell_cancelled(end)
     return 0
+
+
+def _sent(runs: list[Run], end: Standing) -> str:
+    """Return where the requests are now that nothing is left to send, and what goes on with them."""
+    being = counted(end.cancelling, "request is", "requests are") + " being cancelled"
+    if not end.counts.open:
+        return "nothing was sent: every request of this experiment has ended already"
+    if end.cancelling == end.counts.open:
+        return f"nothing was sent: {being}; `pairlog resume` fetches what is answered by then"
+    cancelling = f"{being}; " if end.cancelling else ""
+    live = ", and calls the live judges" if any(run.is_live for run in runs) else ""
+    return f"every batch is at its provider; {cancelling}`pairlog resume` polls and fetches{live}"
 
 
 _UNSENT = NOT_SENT | UNSETTLED
 _ELSEWHERE = "another worker is at it"
+_REASONS = 5
+_LONGEST_REASON = 160
 _NOTHING_YET = "interrupted; nothing was planned or sent yet; run it again"
 
 
@@ -161,7 +169,18 @@ def finish(worker: Worker, runs: list[Run], *, interval: float, once: bool = Fal
     failed = {run.experiment.name for run in runs if run.failure}
     names = [name for name in dict.fromkeys(run.experiment.name for run in runs) if name not in failed]
     show_status(status(worker, names, briefly=True).experiments if names else [])
+    _tell_reasons([run for run in runs if not run.failure])
     return _exit_code(end, strict=strict)
+
+
+def _tell_reasons(runs: list[Run]) -> None:
+    """Say why most of the requests that did not end as ok did not."""
+    found = reasons_of(runs)
+    shown = list(found.counts.items())[:_REASONS]
+    for (how, why), count in shown:
+        say(f"{count:,} {how}: {why if len(why) <= _LONGEST_REASON else why[: _LONGEST_REASON - 1] + '…'}")
+    if more := sum(found.counts.values()) + found.left - sum(count for _, count in shown):
+        say(f"{more:,} for other reasons: the column `reason` of `pairlog results` has them all")
 
 
 def _exit_code(end: Standing, *, strict: bool) -> int:

@@ -20,7 +20,9 @@ def doctor(store: StoreOption = None) -> int:
 
     Which keys are set, whether the store refuses a second create, and whether each provider can be reached.
     """
-    found = examine(worker_on(store))
+    worker = worker_on(store)
+    say("trying the store, and every provider that has a key; one that does not answer is tried for some 20 seconds")
+    found = examine(worker)
     broken = [each for each in found if each.how == "broken"]
     lines = ([each.what, each.how, "see below" if each.how == "broken" else each.found] for each in found)
     rows("doctor", ["what", "", "found"], lines)

@@ -199,6 +199,7 @@ def _one_by_one(chosen: Iterable[Chosen], work: Callable[[Chosen], None]) -> lis
     """
     found: list[tuple[Chosen, SegmentState]] = []
     for some in chosen:
+        some.run.worker.unreachable.clear()
         try:
             with apart(some.run):
                 if some.indices:

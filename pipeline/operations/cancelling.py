@@ -19,11 +19,12 @@ _BATCHES_A_COMMIT = 1_000
 
 
 def cancel_all(worker: Worker, runs: list[Run]) -> int:
-    """Cancel every run; return how many batches that were.
+    """Ask for the end of every run; return how many batches that was asked of.
 
     One that something is wrong with keeps its `failure`; the others are cancelled, and cost no more.
     """
     reopen(worker, runs)
+    worker.unreachable.clear()
     asked = 0
     for run in runs:
         if run.failure is None:
@@ -36,18 +37,20 @@ def cancel(run: Run) -> int:
     """Ask for the end of every open batch of the run; return how many that were.
 
     Segments that nobody asked to send are planned first, so that their requests end as cancelled too. A batch that this
-    key cannot look for becomes a trouble of the run: it ends when a person has settled it.
+    key cannot look for becomes a trouble of the run: it ends when a person has settled it. Where the provider cannot be
+    reached, who resumes the run asks it for each batch.
     """
     asked = _record(run)
     for batch in run.state.batches.active.values():
         if batch.phase in {"submitting", "uncertain"} and not run.is_live:
             is_our_account(run, batch)
         at_provider = batch.batch_id in asked and batch.phase in AT_PROVIDER and not run.is_live and batch.proven
-        if at_provider and batch.remote_id is not None:
+        if at_provider and batch.remote_id is not None and run.is_reachable:
             try:
                 run.provider.cancel(batch.remote_id)
                 run.notify(batch, f"asked the provider to stop {batch.remote_id}")
             except ProviderError as error:
+                run.missed(error)
                 run.notify(batch, f"the provider could not be asked yet: {error}", warning=True)
     with suppress(LeaseLostError), run.lease() as mine:
         while mine and publish_due(run) + continue_due(run):

@@ -16,9 +16,8 @@ def is_to_clean(run: Run) -> bool:
         return False
 
 
-def clean_due(run: Run) -> int:
-    """Remove the inputs of published batches from the provider; return of how many batches they are gone."""
-    cleaned = 0
+def clean_due(run: Run) -> None:
+    """Remove the inputs of published batches from the provider."""
     run.refresh()
     with facts(run) as records:
         for batch in _due(run):
@@ -29,8 +28,6 @@ def clean_due(run: Run) -> int:
                 run.notify(batch, f"its input could not be removed from the provider: {error}", warning=True)
                 continue
             records.add(RemoteCleaned(batch_id=batch.batch_id))
-            cleaned += 1
-    return cleaned
 
 
 def _due(run: Run) -> list[BatchState]:

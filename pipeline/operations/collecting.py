@@ -10,7 +10,7 @@ import msgspec
 
 from pipeline import planning
 from pipeline.errors import AccountError, ConflictError, ProviderError, RejectedError, UnavailableError
-from pipeline.events import AnyEvent, Ended, LineFault, OutputsStored, Part, StatusChanged, is_late, is_of_errors
+from pipeline.events import AnyEvent, End, Ended, LineFault, OutputsStored, Part, StatusChanged, is_late, is_of_errors
 from pipeline.ids import BatchId
 from pipeline.operations.late import late_parts
 from pipeline.operations.recording import facts
@@ -37,16 +37,17 @@ class _Answer(msgspec.Struct, frozen=True, kw_only=True):
     uncancelled: ProviderError | None = None
 
 
-def poll_due(run: Run, *, only: Container[BatchId] | None = None, at_once: int = 1) -> int:
+def poll_due(run: Run, *, only: Container[BatchId] | None = None) -> int:
     """Ask after every batch at its provider; append what changed, in few commits; return how many ended.
+
+    Where the provider cannot be reached, batches that were not asked after yet are left for the next round.
 
     Args:
         only: ask after nothing but these batches.
-        at_once: how many questions may be under way at the same time.
     """
     due = planning.due(run.refresh(), run.worker.clock.now()).poll
     asked = [batch for batch in due if only is None or batch.batch_id in only]
-    remotes = _remotes(run, asked, at_once)
+    remotes = _remotes(run, asked)
     _stop_doubles(run, asked)
     while True:
         events: list[AnyEvent] = []
@@ -62,24 +63,31 @@ def poll_due(run: Run, *, only: Container[BatchId] | None = None, at_once: int =
         return sum(isinstance(event, Ended) for event in events)
 
 
-def _remotes(run: Run, batches: list[BatchState], at_once: int) -> dict[BatchId, RemoteBatch]:
+def _remotes(run: Run, batches: list[BatchState]) -> dict[BatchId, RemoteBatch]:
     """Return what the provider says of the batches that it could be asked about."""
-    if not batches:
+    if not batches or not run.is_reachable:
         return {}
     provider = run.provider
-    if at_once == 1:
-        answers = [_answer(provider, batch) for batch in batches]
+
+    def ask(batch: BatchState) -> _Answer | ProviderError | None:
+        answer = _answer(provider, batch) if run.is_reachable else None
+        if isinstance(answer, ProviderError):
+            run.missed(answer)
+        return answer
+
+    if run.worker.at_once == 1:
+        answers = list(map(ask, batches))
     else:
-        with ThreadPoolExecutor(at_once) as pool:
-            answers = list(pool.map(lambda batch: _answer(provider, batch), batches))
-    heard = ((batch.batch_id, _heard(run, batch, answer)) for batch, answer in zip(batches, answers, strict=True))
-    return {batch_id: remote for batch_id, remote in heard if remote is not None}
+        with ThreadPoolExecutor(run.worker.at_once) as pool:
+            answers = list(pool.map(ask, batches))
+    heard = {batch.batch_id: _heard(run, batch, said) for batch, said in zip(batches, answers, strict=True) if said}
+    return {batch_id: remote for batch_id, remote in heard.items() if remote is not None}
 
 
 def _stop_doubles(run: Run, batches: list[BatchState]) -> None:
     """Cancel what turned up beside a batch for attempts given up; its answers, as far as it got, are used."""
     for remote_id in (remote_id for batch in batches for remote_id in batch.superseded):
-        if remote_id not in run.stopped:
+        if remote_id not in run.stopped and run.is_reachable:
             with contextlib.suppress(ProviderError):
                 run.provider.cancel(remote_id)
                 run.stopped.add(remote_id)
@@ -133,31 +141,34 @@ def _not_shown(run: Run, batch: BatchState, error: RejectedError) -> None:
 
 
 def _news(run: Run, batch: BatchState, remote: RemoteBatch) -> list[AnyEvent]:
-    """Return what the log does not know yet."""
-    announced = remote.lines.get("output", 0) > 0 and "output" not in remote.parts
-    if (remote.end == "completed" and not remote.parts) or (remote.end is not None and announced):
-        return _without_files(run, batch, remote)
-    if _may_have_answers(remote) and not _waited_for_files(run, batch):
-        return _without_files(run, batch, remote)
-    if remote.end is not None:
-        waits = remote.fault in {"account", "rate"}
-        not_before = run.worker.clock.now() + timedelta(seconds=run.worker.pace.pause) if waits else None
-        run.notify(batch, remote.status)
-        return [
-            Ended(
-                batch_id=batch.batch_id,
-                end=remote.end,
-                status=remote.status,
-                parts=dict(remote.parts),
-                faults=tuple(map(_shortened, remote.faults[:_FAULTS_KEPT])),
-                fault=remote.fault,
-                not_before=not_before,
-                lines=dict(remote.lines),
-            )
-        ]
-    if remote.status == batch.remote_status and not batch.awaits_files:
+    """Return what the log does not know yet.
+
+    What decides about money is whether an end is believed: requests without an answer are then sent again, or end.
+    Where answers must be there and are not shown, an end *waits* for three quiet periods and the batch is then *held*
+    for a person. Where they may be there, it *waits* as long and then *ends* with what is shown. Where the provider
+    shows them, or tells that there are none, it simply *ends*; so does a batch that failed.
+    """
+    if remote.end is None:
+        is_known = remote.status == batch.remote_status and not batch.awaits_files
+        return (
+            [] if is_known else [StatusChanged(batch_id=batch.batch_id, status=remote.status, running=remote.running)]
+        )
+    unseen = _must_have_answers(remote) or _may_have_answers(remote)
+    if unseen and not batch.awaits_files:
+        return [StatusChanged(batch_id=batch.batch_id, status=remote.status, awaits_files=True)]
+    if unseen and not _waited(run, batch, batch.status_at):
         return []
-    return [StatusChanged(batch_id=batch.batch_id, status=remote.status, running=remote.running)]
+    if _must_have_answers(remote):
+        hold(run, batch, f"the provider calls {batch.remote_id} {remote.status} but offers neither answers nor errors")
+        return []
+    run.notify(batch, remote.status)
+    return [_ended(run, batch, remote, remote.end)]
+
+
+def _must_have_answers(remote: RemoteBatch) -> bool:
+    """Say whether answers are missing: the provider counts some, or has done it all, and shows no file."""
+    is_counted = remote.lines.get("output", 0) > 0 and "output" not in remote.parts
+    return is_counted or (remote.end == "completed" and not remote.parts)
 
 
 def _may_have_answers(remote: RemoteBatch) -> bool:
@@ -166,29 +177,29 @@ def _may_have_answers(remote: RemoteBatch) -> bool:
     return remote.end in {"completed", "expired", "cancelled"} and not told
 
 
+def _ended(run: Run, batch: BatchState, remote: RemoteBatch, end: End) -> Ended:
+    waits = remote.fault in {"account", "rate"}
+    return Ended(
+        batch_id=batch.batch_id,
+        end=end,
+        status=remote.status,
+        parts=dict(remote.parts),
+        faults=tuple(map(_shortened, remote.faults[:_FAULTS_KEPT])),
+        fault=remote.fault,
+        not_before=run.worker.clock.now() + timedelta(seconds=run.worker.pace.pause) if waits else None,
+        lines=dict(remote.lines),
+    )
+
+
 def _shortened(fault: LineFault) -> LineFault:
     return LineFault(line=fault.line, reason=fault.reason[:_LONGEST_REASON])
 
 
-def _without_files(run: Run, batch: BatchState, remote: RemoteBatch) -> list[AnyEvent]:
-    """Wait for files that are announced but not there; then let a person look."""
-    if not batch.awaits_files:
-        return [StatusChanged(batch_id=batch.batch_id, status=remote.status, awaits_files=True)]
-    if _waited_for_files(run, batch):
-        hold(run, batch, f"the provider calls {batch.remote_id} {remote.status} but offers neither answers nor errors")
-    return []
-
-
-def _waited_for_files(run: Run, batch: BatchState) -> bool:
-    return batch.awaits_files and _waited(run, batch, batch.status_at)
-
-
-def collect_due(run: Run, *, only: Container[int] | None = None) -> int:
-    """Fetch what came back for every ended batch, or those of some segments; return how many are stored now."""
-    collected = 0
+def collect_due(run: Run, *, only: Container[int] | None = None) -> None:
+    """Fetch what came back for every ended batch, or those of some segments."""
     with facts(run) as records:
         for batch in planning.due(run.refresh(), run.worker.clock.now(), only=only).collect:
-            if not run.keep():
+            if not run.is_reachable or not run.keep():
                 break
             records.begin(batch.input.bytes if batch.input else 0)
             parts = _fetched(run, batch)
@@ -196,8 +207,6 @@ def collect_due(run: Run, *, only: Container[int] | None = None) -> int:
                 run.troubles.pop(batch.batch_id, None)
                 stored = OutputsStored(batch_id=batch.batch_id, attempt=batch.attempt, parts=parts)
                 records.add(stored, size=sum(part.bytes for part in parts))
-                collected += 1
-    return collected
 
 
 class _Missed(msgspec.Struct, frozen=True, kw_only=True):
@@ -259,6 +268,7 @@ def _tried(run: Run, batch: BatchState, name: str, handle: str) -> Part | _Misse
 
 def _not_fetched(run: Run, batch: BatchState, error: ProviderError) -> None:
     """Leave the batch for the next round, or hold it when its answers stay out of reach."""
+    run.missed(error)
     run.notify(batch, f"could not be fetched: {error}", warning=True)
     if isinstance(error, AccountError):
         run.troubles[batch.batch_id] = f"{batch.remote_id} cannot be fetched: {error}"
@@ -268,7 +278,7 @@ def _not_fetched(run: Run, batch: BatchState, error: ProviderError) -> None:
 
 def _waited(run: Run, batch: BatchState, said_at: datetime | None) -> bool:
     """Say whether files that are announced have been waited for long enough: three quiet periods, half an hour."""
-    return run.has_lasted(batch, said_at, 3 * run.worker.pace.quiet)
+    return run.has_lasted(batch, said_at, planning.patience_for_files(run.worker.quiet).total_seconds())
 
 
 def _fetch(run: Run, batch: BatchState, name: str, handle: str) -> Part:

@@ -1,5 +1,6 @@
 """Whether keys, store and providers are in order, before a study finds out."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
 import msgspec
@@ -19,8 +20,14 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def examine(worker: Worker) -> list[Examined]:
-    """Race writers on the store, and make one free call to each provider that has a key; no key is told."""
-    return [_store(worker), *(_provider(worker, name) for name in providers.names())]
+    """Race writers on the store, and make one free call to each provider that has a key; no key is told.
+
+    All providers are asked at the same time: one that does not answer takes as long as it is tried.
+    """
+    names = providers.names()
+    with ThreadPoolExecutor(len(names)) as pool:
+        asked = [pool.submit(_provider, worker, name) for name in names]
+        return [_store(worker), *(each.result() for each in asked)]
 
 
 def _store(worker: Worker) -> Examined:

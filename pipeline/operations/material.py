@@ -31,18 +31,15 @@ def pairs_digest(samples: Digest, pairs: Pairs) -> Digest:
     return digest(b"\n".join([samples.encode(), pairs.first.tobytes(), pairs.second.tobytes()]))
 
 
-def store_samples(store: Store, name: ExperimentName, samples: Samples) -> Digest:
-    """Put the texts into the store once and return their name."""
-    named = samples.digest()
-    put_once(store, keys.samples(name, named), samples.to_parquet_bytes)
-    return named
+def store_samples(store: Store, name: ExperimentName, samples: Samples) -> None:
+    """Put the texts into the store once."""
+    put_once(store, keys.samples(name, samples.digest()), samples.to_parquet_bytes)
 
 
-def store_pairs(store: Store, name: ExperimentName, samples: Samples, pairs: Pairs) -> Digest:
-    """Put the pairs into the store once, by ids, and return their name."""
+def store_pairs(store: Store, name: ExperimentName, samples: Samples, pairs: Pairs) -> None:
+    """Put the pairs into the store once, by ids."""
     named = pairs_digest(samples.digest(), pairs)
     put_once(store, keys.pairs(name, named), lambda: _pairs_bytes(samples, pairs))
-    return named
 
 
 def load_samples(store: Store, experiment: Experiment) -> Samples:

@@ -22,7 +22,11 @@ _BETWEEN_LOOKS = 1.0
 
 
 class BatchStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One batch in the conservation table."""
+    """One batch in the conservation table.
+
+    `cancelling`: a person wants its end, and its provider has it or may have it. `files_until`: it is over there, and
+    so long files are waited for that are not shown.
+    """
 
     batch_id: BatchId
     attempt: int
@@ -31,6 +35,8 @@ class BatchStatus(msgspec.Struct, frozen=True, kw_only=True):
     requests: int
     note: str | None
     attention: Attention | msgspec.UnsetType = msgspec.UNSET
+    cancelling: bool | msgspec.UnsetType = msgspec.UNSET
+    files_until: datetime | msgspec.UnsetType = msgspec.UNSET
 
 
 class RunStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -128,8 +134,10 @@ def _batch(run_id: RunId, batch: BatchState, now: datetime, *, kept: timedelta, 
         phase=batch.phase,
         remote_id=batch.remote_id,
         requests=batch.requests,
-        note=found.reason if found else batch.note,
+        note=found.reason if found else planning.remark(batch, quiet),
         attention=found or msgspec.UNSET,
+        cancelling=planning.is_being_cancelled(batch) or msgspec.UNSET,
+        files_until=planning.files_until(batch, quiet) or msgspec.UNSET,
     )
 
 

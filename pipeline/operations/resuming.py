@@ -5,7 +5,7 @@ Any number of workers may do this on one store: they meet in the log, where only
 
 import contextlib
 from collections.abc import Callable, Container
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -23,6 +23,7 @@ from pipeline.operations.settling import settle_due
 from pipeline.operations.studies import reopen
 from pipeline.operations.submitting import complete_plan, submit_due
 from pipeline.operations.worker import Worker
+from pipeline.state import BatchState
 from pipeline.wording import and_more, counted
 
 _LOOKS_A_LEASE = 6
@@ -33,6 +34,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """How far the runs are: whether a request is open, or may be, and whether waiting can bring them further.
 
     `answered` are live answers of batches that have not ended. What may have been created is looked for until `quiet`.
+    `cancelling` are the requests of batches that a person wants to end and that have not. Files that a provider does
+    not show of batches that are over are waited for until `files`.
     """
 
     counts: Counts
@@ -41,6 +44,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     reasons: tuple[str, ...] = ()
     answered: int = 0
     quiet: datetime | None = None
+    cancelling: int = 0
+    files: datetime | None = None
 
 
 def advance(run: Run, *, mended: bool = False) -> bool:
@@ -135,6 +140,7 @@ def resume(
     worker.pulse = lambda: watch(standing(runs))
     mended = True
     while True:
+        worker.unreachable.clear()
         elsewhere = [run for run in runs if _is_elsewhere(run, mended=mended)]
         mended = False
         now = standing(runs)
@@ -195,6 +201,7 @@ def standing(runs: list[Run]) -> Standing:
     reasons = [reason for run in runs for reason in _waits(run)]
     reasons += named_troubles(runs)
     unasked = sum(len(planning.unasked(state)) for state in states)
+    active = [batch for state in states for batch in state.batches.active.values()]
     if unasked or unopened:
         segments = [counted(unasked, "segment")] if unasked else []
         never = [f"{counted(unopened, 'request')} of runs never opened"] if unopened else []
@@ -206,11 +213,13 @@ def standing(runs: list[Run]) -> Standing:
         moves_by_itself=any(_moves_by_itself(run) for run in runs),
         reasons=tuple(reasons),
         answered=sum(run.answered for run in runs),
-        quiet=max((until for run in runs if (until := _quiet_until(run))), default=None),
+        quiet=_latest(runs, planning.quiet_until),
+        cancelling=sum(batch.requests for batch in active if planning.is_being_cancelled(batch)),
+        files=_latest(runs, planning.files_until),
     )
 
 
-def _quiet_until(run: Run) -> datetime | None:
-    """Return until about when the last of the run's batches that may have been created is looked for."""
-    waits = (planning.quiet_until(batch, run.worker.quiet) for batch in run.state.batches.active.values())
-    return max((until for until in waits if until), default=None)
+def _latest(runs: list[Run], until: Callable[[BatchState, timedelta], datetime | None]) -> datetime | None:
+    """Return until when the last of the runs' batches is waited for in this sense, None if none is."""
+    waits = (until(batch, run.worker.quiet) for run in runs for batch in run.state.batches.active.values())
+    return max((moment for moment in waits if moment), default=None)

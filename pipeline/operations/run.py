@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pipeline import planning, providers
 from pipeline.clock import Moment
 from pipeline.domain import Experiment, Message, Output, RunConfig
-from pipeline.errors import LeaseLostError
+from pipeline.errors import LeaseLostError, ProviderError, UnreachableError
 from pipeline.events import AnyEvent
 from pipeline.ids import BatchId, Digest, RunId
 from pipeline.operations.hearing import Heard
@@ -139,6 +139,16 @@ class Run:
     def provider(self) -> Provider:
         """The provider that judges this run."""
         return self.worker.provider(self.config.judge.provider)
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether the provider may be asked in this round: nobody found it unreachable yet."""
+        return self.config.judge.provider not in self.worker.unreachable
+
+    def missed(self, error: ProviderError) -> None:
+        """Take note of an error that says that the provider cannot be reached in this round."""
+        if isinstance(error, UnreachableError):
+            self.worker.unreachable.add(self.config.judge.provider)
 
     @property
     def decode(self) -> Callable[[bytes], Output]:

@@ -29,14 +29,16 @@ _MACHINES_THAT_TELL = 3  # to void takes another look after these, by whatever c
 _LAST_LOOK = timedelta(days=30)  # so long providers keep answers: what was made before is of no use to anybody
 
 
-def settle_due(run: Run) -> int:
-    """Look for every unsettled attempt of the run; return how many were settled."""
-    return sum(settle(run, batch) for batch in planning.due(run.refresh(), run.worker.clock.now()).settle if run.keep())
+def settle_due(run: Run) -> None:
+    """Look for every unsettled attempt of the run."""
+    for batch in planning.due(run.refresh(), run.worker.clock.now()).settle:
+        if run.keep():
+            settle(run, batch)
 
 
 def settle(run: Run, batch: BatchState) -> bool:
     """Look for one attempt's batch; return whether it is settled now."""
-    if not is_our_account(run, batch):
+    if not is_our_account(run, batch) or not run.is_reachable:
         return False
     try:
         found = _look(run, batch) or [each for each in _older(run, batch) if each.end is not None]
@@ -50,6 +52,7 @@ def settle(run: Run, batch: BatchState) -> bool:
             return False
         return _void(run, batch)
     except ProviderError as error:
+        run.missed(error)
         run.notify(batch, f"cannot look for it now: {error}", warning=True)
         if isinstance(error, AccountError):
             run.troubles[batch.batch_id] = f"{batch.batch_id} may have been created and cannot be looked for: {error}"

@@ -23,11 +23,9 @@ from pipeline.operations.run import Run
 from pipeline.operations.settling import settle_due
 from pipeline.operations.studies import check_keys, complete_opening
 from pipeline.operations.submitting import complete_plan
-from pipeline.operations.worker import Worker
+from pipeline.operations.worker import AT_ONCE, Worker
 from pipeline.segments import have_ended, segments_of
 from pipeline.state import AT_PROVIDER, BatchState
-
-_AT_ONCE = 8
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +70,7 @@ class Watch:
         """Return the runs that nobody set aside, in the order of their names, with the log read up to now."""
         every = (run for name in self.worker.experiment_names() for run in self.worker.runs(name))
         runs = sorted((run for run in every if run.run_id not in self._aside), key=lambda run: run.run_id)
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
+        with ThreadPoolExecutor(AT_ONCE) as pool:
             list(pool.map(Run.refresh, runs))
         return runs
 
@@ -83,11 +81,10 @@ class Watch:
         segments = {name: [each for run in runs for each in segments_of(run.state)] for name, runs in every.items()}
         return {name: rows_digest(self.worker, name) for name, found in segments.items() if have_ended(found)}
 
-    def set_aside(self, run: Run) -> bool:
-        """Look at a run no more if it is complete, for then its log does not change; return whether that is so."""
+    def set_aside(self, run: Run) -> None:
+        """Look at a run no more if it is complete, for then its log does not change."""
         if planning.is_complete(run.state):
             self._aside.add(run.run_id)
-        return run.run_id in self._aside
 
     def round(self, runs: list[Run], *, seconds: float, after: str = "") -> Round:
         """Ask after what is due, settle what is uncertain, and append what was learned; never longer than about that.
@@ -100,6 +97,7 @@ class Watch:
         clock = self.worker.clock
         until = clock.monotonic() + seconds
         tally = _Tally(after)
+        self.worker.unreachable.clear()
         if any(run.state.plan is None for run in runs):
             complete_opening(self.worker, runs)
         for run in _rotated([run for run in runs if planning.is_open(run.state)], after):
@@ -149,7 +147,7 @@ class Watch:
         tally.asked[provider] += len(allowed)
         for batch in allowed:
             self._polled[run.run_id, batch.batch_id] = self.worker.clock.monotonic()
-        return poll_due(run, only={batch.batch_id for batch in allowed}, at_once=_AT_ONCE)
+        return poll_due(run, only={batch.batch_id for batch in allowed})
 
     def _is_time(self, run: Run, batch: BatchState) -> bool:
         last = self._polled.get((run.run_id, batch.batch_id))

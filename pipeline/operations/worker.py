@@ -29,8 +29,14 @@ from pipeline.tasks.rendering import Material
 _experiments = msgspec.json.Decoder(Experiment)
 
 
+AT_ONCE = 8  # questions that a provider can well be asked at the same time
+
+
 class Worker:
-    """One process at work on a store."""
+    """One process at work on a store.
+
+    It asks after so many batches `at_once`. `unreachable` are the providers that nobody answered for in this round.
+    """
 
     def __init__(
         self,
@@ -40,12 +46,15 @@ class Worker:
         settings: Settings,
         transport: httpx.BaseTransport | None = None,
         notify: Callable[[Notice], None] = lambda _: None,
+        at_once: int = 1,
     ) -> None:
         self.store = store
         self.clock = clock
         self.settings = settings
         self.pace = settings.pace()
         self.notify = notify
+        self.at_once = at_once
+        self.unreachable: set[str] = set()
         self.name = process_name(clock)
         self.leases = Leases(store, clock=clock, owner=self.name, seconds=self.pace.lease, is_gone=is_gone)
         self.pulse: Callable[[], None] = lambda: None

@@ -17,6 +17,7 @@ from pipeline.errors import (
     ProviderError,
     RejectedError,
     UnavailableError,
+    UnreachableError,
 )
 from pipeline.providers._http import fingerprint
 from pipeline.settings import Secret, Settings
@@ -94,7 +95,7 @@ def translated(what: str, *, creates: bool = False) -> Iterator[None]:
     except errors.ClientError as error:
         raise _refusal(what, error.response, creates=creates) from error
     except (errors.EndpointConnectionError, errors.ConnectTimeoutError) as error:
-        raise UnavailableError(f"{what} did not reach AWS: {error}") from error
+        raise UnreachableError(f"{what} did not reach AWS: {error}") from error
     except (errors.NoCredentialsError, errors.PartialCredentialsError, errors.CredentialRetrievalError) as error:
         raise AccountError(f"{what} had no credentials: {error}", code="no_credentials") from error
     except (errors.BotoCoreError, parsers.ResponseParserError) as error:

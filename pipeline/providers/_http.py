@@ -16,7 +16,7 @@ import msgspec
 import tenacity
 
 from pipeline.clock import Clock
-from pipeline.errors import AccountError, OutcomeUnknownError, RejectedError, UnavailableError
+from pipeline.errors import AccountError, OutcomeUnknownError, RejectedError, UnavailableError, UnreachableError
 from pipeline.providers._bodies import Body, Form, Reply, with_content
 from pipeline.providers._lenient import lenient
 from pipeline.providers._refusals import chunks_without_keys, fault_of, without_keys
@@ -233,7 +233,9 @@ class Http:
         except _TooLargeError as error:
             raise RejectedError(f"{method} {path} at {self._host} failed: {error}") from error
         except httpx.HTTPError as error:
-            raise UnavailableError(f"{method} {path} at {self._host} failed: {_named(error)}") from error
+            is_nobody_there = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+            kind = UnreachableError if is_nobody_there else UnavailableError
+            raise kind(f"{method} {path} at {self._host} failed: {_named(error)}") from error
 
     @property
     def _host(self) -> str:

@@ -73,12 +73,16 @@ class _Stats(msgspec.Struct, rename="camel"):
     request_count: object = 0
     successful_request_count: object = 0
     failed_request_count: object = 0
+    pending_request_count: object = 0
 
     def answered(self) -> int:
         return whole(self.successful_request_count)
 
     def done(self) -> int:
         return self.answered() + whole(self.failed_request_count)
+
+    def none_begun(self) -> bool:
+        return 0 < whole(self.request_count) == whole(self.pending_request_count) and not self.done()
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -343,7 +347,7 @@ def _remote(operation: _Operation) -> RemoteBatch:
         running=state != "pending",
         end=end,
         parts={"output": output} if output and end else {},
-        lines=_lines_told(stats, end) if output and metadata.batch_stats else {},
+        lines=_lines_told(stats, end, shown=bool(output)) if metadata.batch_stats else {},
         faults=batch_faults(operation.error) if end == "failed" else (),
         fault=batch_fault(operation.error) if end == "failed" else None,
         batch_key=metadata.display_name,
@@ -353,8 +357,14 @@ def _remote(operation: _Operation) -> RemoteBatch:
     return keeping_answers(remote, answered=bool(remote.parts), counted=stats.answered())
 
 
-def _lines_told(stats: _Stats, end: End | None) -> dict[str, int]:
-    """Return how many lines the results have: errors are among them, but nothing is promised of a batch cut short."""
+def _lines_told(stats: _Stats, end: End | None, *, shown: bool) -> dict[str, int]:
+    """Return how many lines the results have: errors are among them, but nothing is promised of a batch cut short.
+
+    While no file is shown, counts tell nothing, for zeros are left out; but if a batch was cancelled and every request
+    of it is said to be pending, there are no answers. One that expired is not trusted so: all of it is sent again.
+    """
+    if not shown:
+        return {"output": 0} if end == "cancelled" and stats.none_begun() else {}
     if end is None or end == "failed":
         return {}
     return {"output": stats.done() if end == "completed" else stats.answered()}

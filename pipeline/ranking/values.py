@@ -48,7 +48,7 @@ class RankingOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return (
             ("--position", self.position),
             ("--ties davidson", self.ties == "davidson"),
-            ("--intervals bootstrap", self.intervals == "bootstrap"),
+            ("--intervals bootstrap", self.intervals == "bootstrap" and self.method != "elo"),
             ("--regularisation", self.regularisation is not None),
         )
 

@@ -167,7 +167,9 @@ def test_strict_turns_failures_into_an_exit_code(
     for name, value in environment(simulator).items():
         monkeypatch.setenv(name, value)
     file = experiment_file()
-    assert pairlog("run", file, "--interval", "0").code == 0
+    done = pairlog("run", file, "--interval", "0")
+    assert (done.code, done.last_line) == (0, "every request has ended: 12 ok, 3 not")
+    assert "\n3 refused: " in done.err
     called = pairlog("run", file, "--interval", "0", "--strict")
     assert called.code == 1
     assert "3 requests did not end as ok" in called.last_line

@@ -175,7 +175,7 @@ def test_cancelling_goes_on_with_the_others_where_one_log_is_damaged_and_names_i
     damage(tmp_path / ".pairlog", NONE)
     called = pairlog("cancel", "essays")
     assert called.code == 1
-    assert "2 batches cancelled" in called.err
+    assert "2 batches are being cancelled" in called.err
     assert f"not cancelled: {NONE}: log/{NONE}/{0:020d}.json" in called.err
     assert called.last_line == "left: 1 run could not be cancelled and may go on costing"
     assert called.err.count("asked the provider to stop batch_") == 2

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from pipeline import providers
 from pipeline.domain import Limits
 from pipeline.ids import BatchId, RunId
-from pipeline.planning import Attention, alarm, attention, cut, rest_after_asking
+from pipeline.planning import Attention, alarm, attention, cut, remark, rest_after_asking
 from pipeline.state import BatchState
 
 
@@ -146,6 +146,10 @@ UNFETCHED = "ended 30 hours ago and not fetched; the provider keeps answers for 
         ({"phase": "refused", "note": "too many requests"}, ("too many requests", (), False)),
         ({"phase": "uncertain", "note": "no answer came"}, ("no answer came", (SETTLES,), False)),
         (
+            {"phase": "uncertain", "note": "no answer came", "cancel_asked": True},
+            ("no answer came", (SETTLES.replace("taken over", "stopped").replace("sent again", "cancelled"),), False),
+        ),
+        (
             {"phase": "uncertain", "uncertain_at": NOW},
             (
                 "uncertain, and nobody said why",
@@ -163,3 +167,29 @@ def test_a_batch_is_worth_a_look_for_one_reason(
         assert found is None
     else:
         assert found == Attention(reason=expected[0], remedies=expected[1], needs_person=expected[2])
+
+
+CANCELLING = "being cancelled; what is answered until it ends is kept"
+UNSHOWN = (
+    "the provider calls it expired and shows no answers; they are waited for until about "
+    f"{NOW + timedelta(minutes=30):%H:%M:%S} UTC, since they would be paid for"
+)
+UNPROVEN = "to be cancelled, but not stopped at the provider: it is not proven to be ours yet"
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        ({"phase": "running", "note": "once uncertain"}, "once uncertain"),
+        ({"phase": "running", "cancel_asked": True}, CANCELLING),
+        ({"phase": "submitted", "cancel_asked": True, "proven": False}, UNPROVEN),
+        ({"phase": "running", "awaits_files": True, "status_at": NOW, "remote_status": "expired"}, UNSHOWN),
+        ({"phase": "ended", "cancel_asked": True}, None),
+        (
+            {"phase": "cancelled", "cancel_asked": True, "note": "cancelled before it was sent"},
+            "cancelled before it was sent",
+        ),
+    ],
+)
+def test_what_is_said_of_a_batch_that_goes_on_by_itself(known: dict[str, object], said: str | None) -> None:
+    assert remark(replace(a_batch(), **known), timedelta(minutes=10)) == said

@@ -267,15 +267,14 @@ def test_options_that_mean_nothing_are_refused(fields):
         RankingOptions(**fields)
 
 
-@pytest.mark.parametrize("method", ["elo", "win-rate"])
 @pytest.mark.parametrize(
-    ("fields", "words"),
+    ("method", "fields", "words"),
     [
-        ({"position": True}, "--position: leave it out"),
-        ({"ties": "davidson"}, "--ties davidson: leave it out"),
-        ({"intervals": "bootstrap"}, "--intervals bootstrap: leave it out"),
-        ({"regularisation": 0.0}, "--regularisation: leave it out"),
-        ({"position": True, "regularisation": 3.0}, "--position and --regularisation: leave them out"),
+        ("elo", {"position": True}, "--position: leave it out"),
+        ("win-rate", {"ties": "davidson"}, "--ties davidson: leave it out"),
+        ("win-rate", {"intervals": "bootstrap"}, "--intervals bootstrap: leave it out"),
+        ("elo", {"regularisation": 0.0}, "--regularisation: leave it out"),
+        ("elo", {"position": True, "regularisation": 3.0}, "--position and --regularisation: leave them out"),
     ],
 )
 def test_options_that_the_method_has_no_use_for_are_refused(method, fields, words):
@@ -312,7 +311,13 @@ def test_wins_losses_and_ties_are_counted_and_equal_scores_share_a_rank():
 
 @pytest.mark.parametrize(
     ("method", "interval"),
-    [("bradley-terry", "sandwich"), ("bradley-terry", "bootstrap"), ("elo", "sandwich"), ("win-rate", "sandwich")],
+    [
+        ("bradley-terry", "sandwich"),
+        ("bradley-terry", "bootstrap"),
+        ("elo", "sandwich"),
+        ("elo", "bootstrap"),
+        ("win-rate", "sandwich"),
+    ],
 )
 def test_a_single_pair_judged_often_is_known_neither_exactly_nor_not_at_all(method, interval):
     rows = [("a", "b", "first")] * 60 + [("b", "a", "first")] * 40

@@ -62,12 +62,18 @@ class Batches:
             endpoint=request.path_params["model"],
             metadata={"displayName": name},
             completion_window="24h",
+            requests=self._lines(file_name),
         )
         batch_id = f"b{self._engine.clock.nonce()[-20:]}"
         request.state.batch_id = batch_id
         delay = getattr(request.state, "delay", 0.0)
         job = self._engine.create_job(order, batch_id=batch_id, remote_id=_name(batch_id), delay=delay)
         return json_answer(self._rendered(job))
+
+    def _lines(self, file_name: str) -> int:
+        """Return how many requests a file holds, which is told from the first answer on."""
+        file = self._engine.files.get(file_name, wire=self._wire)
+        return 0 if file is None else len(file.path.read_bytes().splitlines())
 
     async def _retrieve(self, request: Request) -> Response:
         job = self._found(request)
@@ -156,11 +162,12 @@ def _error(job: Job) -> JsonObject | None:
 def _stats(job: Job) -> dict[str, str]:
     """Return the counts as strings, those that are zero left out."""
     counts = job.counts
+    total = 0 if job.problems else job.order.requests or 0
     failed = counts.failed - job.unanswered
     stats = {
-        "requestCount": counts.total,
+        "requestCount": total,
         "successfulRequestCount": counts.completed,
         "failedRequestCount": failed,
-        "pendingRequestCount": counts.total - counts.completed - failed,
+        "pendingRequestCount": max(total - counts.completed - failed, 0),
     }
     return {name: str(count) for name, count in stats.items() if count}
