@@ -30,7 +30,7 @@ def status(
     as_of: Annotated[str | None, typer.Option("--as-of", metavar="TIME", help="As it was at this time.")] = None,
     store: StoreOption = None,
 ) -> None:
-    """Show the conservation table per experiment and run, and per batch if asked for."""
+    """Show the conservation table per experiment and run (and batch)."""
     worker, moment = worker_on(store), _moment(as_of)
     found = store_status(worker, chosen(worker, names), as_of=moment, briefly=not (as_json or batches))
     if as_json:
