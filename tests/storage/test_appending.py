@@ -112,4 +112,5 @@ def test_thousands_of_appends_of_32_writers(
     for name, figure in told.items():
         record_property(f"told: 32 writers x {EACH[kind]:,} on {kind}, {name}", figure)
     assert raced.usual <= 20
+    assert raced.turns >= WRITERS
     assert max(tries) > 1, "they did not meet: this was no race"
