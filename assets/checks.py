@@ -10,13 +10,14 @@ from assets.judging import comparisons, submitted_batches
 from assets.resources import Workers
 from assets.results import diagnostics, rankings
 from pipeline.ids import ExperimentName, SegmentId
-from pipeline.operations import answers, by_segment, checking
+from pipeline.operations import by_segment, checking
 from pipeline.operations.catalogue import Catalogue, read_catalogue
 from pipeline.operations.checking import Rate, Seen
-from pipeline.operations.failures import raise_failures
-from pipeline.operations.reporting import Waiting, waiting_for_a_person
-from pipeline.operations.summaries import is_pairwise
-from pipeline.operations.worker import Worker
+from pipeline.operations.reading import answers
+from pipeline.operations.reading.reporting import Waiting, waiting_for_a_person
+from pipeline.operations.reading.summaries import is_pairwise
+from pipeline.operations.work.failures import raise_failures
+from pipeline.operations.work.worker import Worker
 from pipeline.ranking import RankingOptions, Unrankable
 from pipeline.ranking.findings import JudgeFindings
 from pipeline.wording import and_more

@@ -7,13 +7,13 @@ from assets.metadata import GROUP, OWNERS
 from assets.partitions import experiments, segments
 from assets.resources import Workers
 from pipeline.ids import ExperimentName
-from pipeline.operations.absences import absent_from
 from pipeline.operations.by_segment import all_segments
 from pipeline.operations.catalogue import planned_from_file, stored_samples, take_in
-from pipeline.operations.failures import raise_failures
-from pipeline.operations.material import PAIRS, load_samples
-from pipeline.operations.studies import newest_version
-from pipeline.operations.worker import Worker
+from pipeline.operations.reading.absences import absent_from
+from pipeline.operations.studies.opening import newest_version
+from pipeline.operations.work.failures import raise_failures
+from pipeline.operations.work.material import PAIRS, load_samples
+from pipeline.operations.work.worker import Worker
 from pipeline.samples import Samples
 from pipeline.segments import to_be_sent_of_run
 

@@ -15,9 +15,9 @@ from pipeline.ids import ExperimentName
 from pipeline.operations import by_segment
 from pipeline.operations.by_segment import all_segments
 from pipeline.operations.catalogue import planned_from_file, take_in
-from pipeline.operations.failures import named_troubles
-from pipeline.operations.run import Run
 from pipeline.operations.starting import check_start
+from pipeline.operations.work.failures import named_troubles
+from pipeline.operations.work.run import Run
 from pipeline.wording import counted
 
 

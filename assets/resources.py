@@ -15,10 +15,10 @@ from pydantic import Field
 
 from pipeline.clock import SystemClock
 from pipeline.errors import ConfigError, PipelineError
-from pipeline.operations.run import Notice
 from pipeline.operations.starting import check_store
 from pipeline.operations.watching import Watch
-from pipeline.operations.worker import AT_ONCE, Worker
+from pipeline.operations.work.run import Notice
+from pipeline.operations.work.worker import AT_ONCE, Worker
 from pipeline.settings import from_environment
 from pipeline.storage import open_store
 

@@ -15,11 +15,11 @@ import pyarrow as pa
 from pipeline.clock import SystemClock
 from pipeline.errors import ConfigError, UnrankableError
 from pipeline.ids import ExperimentName
-from pipeline.operations import answers, explaining, reporting, summaries
-from pipeline.operations.explaining import Explanation
-from pipeline.operations.reporting import ExperimentStatus
-from pipeline.operations.results import table_of
-from pipeline.operations.worker import Worker
+from pipeline.operations.reading import answers, explaining, reporting, summaries
+from pipeline.operations.reading.explaining import Explanation
+from pipeline.operations.reading.reporting import ExperimentStatus
+from pipeline.operations.reading.results import table_of
+from pipeline.operations.work.worker import Worker
 from pipeline.ranking import (
     Part,
     Ranking,

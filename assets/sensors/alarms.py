@@ -6,7 +6,7 @@ from assets.checks import about_waiting, nothing_waits_for_a_person
 from assets.judging import submitted_batches
 from assets.resources import Workers
 from pipeline.ids import digest_of
-from pipeline.operations.reporting import Waiting, waiting_for_a_person
+from pipeline.operations.reading.reporting import Waiting, waiting_for_a_person
 
 
 @dg.sensor(

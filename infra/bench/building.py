@@ -10,8 +10,8 @@ from data import LIMITS, write_study
 from measuring import Bar, Case, Result, at_least, at_most, peak, ratios, side_by_side, timed, values
 
 from pipeline import planning
-from pipeline.operations.plans import Plan, plan
-from pipeline.operations.requests import renderer
+from pipeline.operations.studies.plans import Plan, plan
+from pipeline.operations.work.requests import renderer
 from pipeline.tasks.rendering import Material, Renderer
 from pipeline.tasks.templates import compile_template
 

@@ -11,10 +11,10 @@ from pipeline.clock import SystemClock
 from pipeline.domain import Limits
 from pipeline.events import AttemptOpened, Ended, InputStored, OutputsStored, Part, Submitted
 from pipeline.ids import Digest, ExperimentName
-from pipeline.operations.plans import plan
-from pipeline.operations.run import Run
-from pipeline.operations.studies import freeze, open_runs
-from pipeline.operations.worker import Worker
+from pipeline.operations.studies.opening import freeze, open_runs
+from pipeline.operations.studies.plans import plan
+from pipeline.operations.work.run import Run
+from pipeline.operations.work.worker import Worker
 from pipeline.settings import Settings
 from pipeline.state import BatchState
 from pipeline.storage import Store, keys

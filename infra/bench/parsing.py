@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from measuring import Bar, Case, Result, at_least, at_most, ratios, side_by_side, timed, values
 
-from pipeline.operations.publishing import publish_due
-from pipeline.operations.run import Run
+from pipeline.operations.batches.publishing import publish_due
+from pipeline.operations.work.run import Run
 from pipeline.providers import openai
 from pipeline.storage.local import LocalStore
 from pipeline.storage.streams import decompressed

@@ -11,8 +11,8 @@ from pipeline.cli.helping import Commands
 from pipeline.cli.screen import show
 from pipeline.clock import SystemClock
 from pipeline.ids import ExperimentName
-from pipeline.operations.reporting import experiments_named
-from pipeline.operations.worker import AT_ONCE, Worker
+from pipeline.operations.reading.reporting import experiments_named
+from pipeline.operations.work.worker import AT_ONCE, Worker
 from pipeline.settings import from_environment
 from pipeline.storage import open_store
 

@@ -9,10 +9,10 @@ from pipeline.cli.app import StoreOption, app, chosen, worker_on
 from pipeline.cli.screen import complain, say
 from pipeline.errors import ConfigError
 from pipeline.ids import BatchId
+from pipeline.operations.batches.settling import adopt_by_hand, void_by_hand
 from pipeline.operations.cancelling import cancel_all
 from pipeline.operations.resuming import standing
-from pipeline.operations.run import Run
-from pipeline.operations.settling import adopt_by_hand, void_by_hand
+from pipeline.operations.work.run import Run
 from pipeline.state import UNSETTLED, BatchState
 from pipeline.wording import counted
 

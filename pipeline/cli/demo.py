@@ -11,8 +11,8 @@ from pipeline.cli.studying import finish, submitted
 from pipeline.clock import Clock
 from pipeline.errors import ConfigError
 from pipeline.ids import ExperimentName
-from pipeline.operations.results import table_of
-from pipeline.operations.worker import Worker
+from pipeline.operations.reading.results import table_of
+from pipeline.operations.work.worker import Worker
 from pipeline.ranking import RankingOptions, Unrankable, rank
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, SimulatorSettings

@@ -10,8 +10,8 @@ from pipeline.cli.app import JsonOption, app
 from pipeline.cli.helping import Commands
 from pipeline.cli.screen import complain, place, print_json, say
 from pipeline.errors import ConfigError
-from pipeline.operations.files import write_bytes
-from pipeline.operations.speceval import read_speceval
+from pipeline.operations.reading.files import write_bytes
+from pipeline.operations.studies.speceval import read_speceval
 from pipeline.wording import counted
 
 import_app = Commands(name="import", help="Make samples of other tools' outputs.", no_args_is_help=True)

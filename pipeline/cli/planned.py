@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 from pipeline.cli.app import FileArgument, JsonOption, StoreOption, app, worker_on
 from pipeline.cli.screen import complain, print_json, say, show_runs
-from pipeline.operations import growing, plans, studies
-from pipeline.operations.failures import apart
-from pipeline.operations.plans import Plan
-from pipeline.operations.run import Run
-from pipeline.operations.whereabouts import is_named, new_store
-from pipeline.operations.worker import Worker
+from pipeline.operations.studies import growing, opening, plans
+from pipeline.operations.studies.plans import Plan
+from pipeline.operations.studies.whereabouts import is_named, new_store
+from pipeline.operations.work.failures import apart
+from pipeline.operations.work.run import Run
+from pipeline.operations.work.worker import Worker
 from pipeline.pairing import Cohesion
 from pipeline.wording import and_more, counted
 
@@ -82,7 +82,7 @@ def _tell_known(worker: Worker, planned: Plan) -> None:
 
 def tell_kept(planned: Plan, runs: list[Run]) -> None:
     """Say which settings of the file hold for new runs only, where runs were opened with others."""
-    for key, keeping in studies.kept_settings(planned, runs).items():
+    for key, keeping in opening.kept_settings(planned, runs).items():
         say(f"`{key}` of this file holds for new runs only; it stays as it was for {and_more(keeping)}")
 
 

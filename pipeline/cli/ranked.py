@@ -13,12 +13,12 @@ from pipeline.cli.screen import complain, headline, number, place, print_json, r
 from pipeline.domain import Counts
 from pipeline.errors import ConfigError, StoreError
 from pipeline.ids import ExperimentName
-from pipeline.operations import answers, summaries
-from pipeline.operations.absences import absent_in
-from pipeline.operations.answers import Answers, Ranked
-from pipeline.operations.files import ending, write_bytes, write_table
-from pipeline.operations.imported import answers_of_file, report_of_file
-from pipeline.operations.worker import Worker
+from pipeline.operations.reading import answers, summaries
+from pipeline.operations.reading.absences import absent_in
+from pipeline.operations.reading.answers import Answers, Ranked
+from pipeline.operations.reading.files import ending, write_bytes, write_table
+from pipeline.operations.reading.imported import answers_of_file, report_of_file
+from pipeline.operations.work.worker import Worker
 from pipeline.ranking import Ranking, RankingOptions, Unrankable, verdict, verdict_of_part
 from pipeline.ranking.values import left
 from pipeline.wording import counted

@@ -13,12 +13,12 @@ from pipeline.cli.screen import complain, place, print_json, safe, say, section,
 from pipeline.domain import Message
 from pipeline.errors import ConfigError
 from pipeline.events import AnyEvent, Commit
-from pipeline.operations.auditing import audit as audit_store
-from pipeline.operations.auditing import audit_ledger
-from pipeline.operations.explaining import explain as explain_request
-from pipeline.operations.reporting import commits_of
-from pipeline.operations.reporting import status as store_status
-from pipeline.operations.results import export
+from pipeline.operations.reading.auditing import audit as audit_store
+from pipeline.operations.reading.auditing import audit_ledger
+from pipeline.operations.reading.explaining import explain as explain_request
+from pipeline.operations.reading.reporting import commits_of
+from pipeline.operations.reading.reporting import status as store_status
+from pipeline.operations.reading.results import export
 from pipeline.wording import counted
 
 

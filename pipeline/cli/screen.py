@@ -15,9 +15,9 @@ from rich.text import Text
 from pipeline.cli.widths import fitted
 from pipeline.domain import STATUSES
 from pipeline.ids import RunId
-from pipeline.operations.reporting import BatchStatus, ExperimentStatus, RunStatus
+from pipeline.operations.reading.reporting import BatchStatus, ExperimentStatus, RunStatus
 from pipeline.operations.resuming import Standing
-from pipeline.operations.run import Notice
+from pipeline.operations.work.run import Notice
 from pipeline.wording import counted
 
 people = Console(stderr=True, highlight=False, soft_wrap=True)

@@ -21,16 +21,16 @@ from pipeline.cli.app import (
 from pipeline.cli.planned import tell_beforehand, tell_kept
 from pipeline.cli.screen import complain, progress_of, say, show_status
 from pipeline.ids import RunId
-from pipeline.operations import plans
-from pipeline.operations.plans import Plan
-from pipeline.operations.reasons import reasons_of
-from pipeline.operations.reporting import status
+from pipeline.operations.reading.reasons import reasons_of
+from pipeline.operations.reading.reporting import status
 from pipeline.operations.resuming import Standing, standing, submit_all
 from pipeline.operations.resuming import resume as resume_runs
-from pipeline.operations.run import Run
 from pipeline.operations.starting import check_start, open_planned
-from pipeline.operations.whereabouts import is_named, new_store
-from pipeline.operations.worker import Worker
+from pipeline.operations.studies import plans
+from pipeline.operations.studies.plans import Plan
+from pipeline.operations.studies.whereabouts import is_named, new_store
+from pipeline.operations.work.run import Run
+from pipeline.operations.work.worker import Worker
 from pipeline.state import NOT_SENT, UNSETTLED, BatchState
 from pipeline.wording import and_more, counted
 

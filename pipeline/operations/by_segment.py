@@ -12,17 +12,17 @@ import pyarrow as pa
 from pipeline import planning
 from pipeline.errors import ConfigError, LeaseLostError, UnavailableError
 from pipeline.ids import ExperimentName, SegmentId
-from pipeline.operations.cleaning import clean_due
-from pipeline.operations.collecting import collect_due, poll_due
-from pipeline.operations.continuing import continue_due
-from pipeline.operations.failures import apart
-from pipeline.operations.living import call_due
-from pipeline.operations.publishing import publish_due
-from pipeline.operations.run import Run
-from pipeline.operations.settling import settle_due
-from pipeline.operations.studies import check_keys
-from pipeline.operations.submitting import ask_for, submit_due
-from pipeline.operations.worker import Worker
+from pipeline.operations.batches.cleaning import clean_due
+from pipeline.operations.batches.collecting import collect_due, poll_due
+from pipeline.operations.batches.continuing import continue_due
+from pipeline.operations.batches.living import call_due
+from pipeline.operations.batches.publishing import publish_due
+from pipeline.operations.batches.settling import settle_due
+from pipeline.operations.batches.submitting import ask_for, submit_due
+from pipeline.operations.studies.opening import check_keys
+from pipeline.operations.work.failures import apart
+from pipeline.operations.work.run import Run
+from pipeline.operations.work.worker import Worker
 from pipeline.segments import SegmentState, is_handed_over, segments_of
 from pipeline.storage.tables import opened, stream
 from pipeline.tasks import task_named

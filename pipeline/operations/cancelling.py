@@ -6,13 +6,13 @@ from pipeline import planning
 from pipeline.errors import ConflictError, LeaseLostError, ProviderError
 from pipeline.events import BatchPlanned, CancelAsked
 from pipeline.ids import BatchId
-from pipeline.operations.continuing import continue_due
-from pipeline.operations.failures import apart
-from pipeline.operations.publishing import publish_due
-from pipeline.operations.run import Run
-from pipeline.operations.settling import is_our_account
-from pipeline.operations.studies import reopen
-from pipeline.operations.worker import Worker
+from pipeline.operations.batches.continuing import continue_due
+from pipeline.operations.batches.publishing import publish_due
+from pipeline.operations.batches.settling import is_our_account
+from pipeline.operations.studies.opening import reopen
+from pipeline.operations.work.failures import apart
+from pipeline.operations.work.run import Run
+from pipeline.operations.work.worker import Worker
 from pipeline.state import AT_PROVIDER, RunState
 
 _BATCHES_A_COMMIT = 1_000

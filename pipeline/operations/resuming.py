@@ -12,17 +12,17 @@ import msgspec
 from pipeline import planning
 from pipeline.domain import Counts
 from pipeline.errors import ConfigError, CorruptObjectError, LeaseLostError
-from pipeline.operations.cleaning import clean_due, is_to_clean
-from pipeline.operations.collecting import collect_due, poll_due
-from pipeline.operations.continuing import continue_due, is_to_continue
-from pipeline.operations.failures import apart, named_troubles
-from pipeline.operations.living import call_due
-from pipeline.operations.publishing import publish_due
-from pipeline.operations.run import Run
-from pipeline.operations.settling import settle_due
-from pipeline.operations.studies import reopen
-from pipeline.operations.submitting import complete_plan, submit_due
-from pipeline.operations.worker import Worker
+from pipeline.operations.batches.cleaning import clean_due, is_to_clean
+from pipeline.operations.batches.collecting import collect_due, poll_due
+from pipeline.operations.batches.continuing import continue_due, is_to_continue
+from pipeline.operations.batches.living import call_due
+from pipeline.operations.batches.publishing import publish_due
+from pipeline.operations.batches.settling import settle_due
+from pipeline.operations.batches.submitting import complete_plan, submit_due
+from pipeline.operations.studies.opening import reopen
+from pipeline.operations.work.failures import apart, named_troubles
+from pipeline.operations.work.run import Run
+from pipeline.operations.work.worker import Worker
 from pipeline.state import BatchState
 from pipeline.wording import and_more, counted
 

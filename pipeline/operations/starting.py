@@ -1,11 +1,11 @@
 """Starting a study: what could stop it is checked before anything is written, then it is frozen and its runs opened."""
 
 from pipeline.operations.budgets import check_budget, wanted_by_plan
-from pipeline.operations.growing import check_growth
-from pipeline.operations.plans import Plan
-from pipeline.operations.run import Run
-from pipeline.operations.studies import check_keys, freeze, open_runs
-from pipeline.operations.worker import Worker
+from pipeline.operations.studies.growing import check_growth
+from pipeline.operations.studies.opening import check_keys, freeze, open_runs
+from pipeline.operations.studies.plans import Plan
+from pipeline.operations.work.run import Run
+from pipeline.operations.work.worker import Worker
 from pipeline.storage.probe import ensure_proven
 
 

@@ -16,14 +16,14 @@ import msgspec
 from pipeline import planning
 from pipeline.errors import ConfigError, LeaseLostError, PipelineError
 from pipeline.ids import BatchId, Digest, ExperimentName, RunId
-from pipeline.operations.answers import rows_digest
-from pipeline.operations.collecting import poll_due
-from pipeline.operations.continuing import continue_due, is_to_continue
-from pipeline.operations.run import Run
-from pipeline.operations.settling import settle_due
-from pipeline.operations.studies import check_keys, complete_opening
-from pipeline.operations.submitting import complete_plan
-from pipeline.operations.worker import AT_ONCE, Worker
+from pipeline.operations.batches.collecting import poll_due
+from pipeline.operations.batches.continuing import continue_due, is_to_continue
+from pipeline.operations.batches.settling import settle_due
+from pipeline.operations.batches.submitting import complete_plan
+from pipeline.operations.reading.answers import rows_digest
+from pipeline.operations.studies.opening import check_keys, complete_opening
+from pipeline.operations.work.run import Run
+from pipeline.operations.work.worker import AT_ONCE, Worker
 from pipeline.segments import have_ended, segments_of
 from pipeline.state import AT_PROVIDER, BatchState
 

@@ -10,9 +10,9 @@ import pytest
 
 from pipeline.clock import FixedClock
 from pipeline.ids import ExperimentName, SegmentId
+from pipeline.operations.batches.submitting import ask_for
 from pipeline.operations.by_segment import all_segments
 from pipeline.operations.resuming import resume
-from pipeline.operations.submitting import ask_for
 from pipeline.simulator import parse_faults
 from tests.assets.dagster_home import Home
 from tests.flows.studies import check_against_ledger, submitted

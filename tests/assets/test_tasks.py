@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.ids import ExperimentName
-from pipeline.operations.answers import ranking_of
+from pipeline.operations.reading.answers import ranking_of
 from pipeline.ranking import Ranking, RankingOptions
 from pipeline.simulator.faults import Fault
 from tests.assets.dagster_home import Home

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.errors import ConfigError
 from pipeline.experiment import read_experiment
-from pipeline.operations.plans import plan
+from pipeline.operations.studies.plans import plan
 from pipeline.tasks import task_keys
 
 HEAD = "name: e\nsamples: s.jsonl\njudges: [{provider: openai, model: m}]\n"

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 import httpx
 
 from pipeline.clock import FixedClock
-from pipeline.operations.auditing import audit_ledger
-from pipeline.operations.run import Run
-from pipeline.operations.worker import Notice, Worker
+from pipeline.operations.reading.auditing import audit_ledger
+from pipeline.operations.work.run import Run
+from pipeline.operations.work.worker import Notice, Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, SimulatorSettings, environment, parse_faults
 from pipeline.storage.local import LocalStore

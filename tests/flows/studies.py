@@ -6,14 +6,14 @@ from pathlib import Path
 import pyarrow as pa
 
 from pipeline.ids import ExperimentName
-from pipeline.operations.auditing import audit
-from pipeline.operations.plans import plan
-from pipeline.operations.reporting import status
-from pipeline.operations.results import table_of
+from pipeline.operations.reading.auditing import audit
+from pipeline.operations.reading.reporting import status
+from pipeline.operations.reading.results import table_of
 from pipeline.operations.resuming import Standing, resume, submit
-from pipeline.operations.run import Run
 from pipeline.operations.starting import check_start, open_planned
-from pipeline.operations.worker import Worker
+from pipeline.operations.studies.plans import plan
+from pipeline.operations.work.run import Run
+from pipeline.operations.work.worker import Worker
 from pipeline.simulator.ledger import Ledger
 from pipeline.state import BatchState
 

@@ -11,11 +11,11 @@ from pipeline.clock import SystemClock
 from pipeline.errors import ConfigError, LeaseLostError
 from pipeline.events import StatusChanged
 from pipeline.ids import BatchId
-from pipeline.operations.auditing import audit_ledger
+from pipeline.operations.batches.settling import adopt_by_hand, void_by_hand
 from pipeline.operations.cancelling import cancel
+from pipeline.operations.reading.auditing import audit_ledger
 from pipeline.operations.resuming import resume
-from pipeline.operations.settling import adopt_by_hand, void_by_hand
-from pipeline.operations.worker import Worker
+from pipeline.operations.work.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, parse_faults
 from pipeline.storage import checkpoints, keys

@@ -10,10 +10,10 @@ import pytest
 from pipeline.clock import SystemClock
 from pipeline.events import StatusChanged
 from pipeline.ids import BatchId
-from pipeline.operations.auditing import audit_ledger
+from pipeline.operations.batches.settling import adopt_by_hand
+from pipeline.operations.reading.auditing import audit_ledger
 from pipeline.operations.resuming import resume
-from pipeline.operations.settling import adopt_by_hand
-from pipeline.operations.worker import Worker
+from pipeline.operations.work.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, parse_faults
 from pipeline.simulator import environment as everywhere

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.operations.cancelling import cancel
-from pipeline.operations.reporting import status
+from pipeline.operations.reading.reporting import status
 from pipeline.operations.resuming import Standing, resume
 from tests.flows.one_time import World
 from tests.flows.studies import column, only_batch, rows, submitted

@@ -7,9 +7,9 @@ import httpx
 import pytest
 
 from pipeline.events import FileUploaded
+from pipeline.operations.batches.collecting import collect_due, poll_due
+from pipeline.operations.batches.publishing import publish_due
 from pipeline.operations.cancelling import cancel
-from pipeline.operations.collecting import collect_due, poll_due
-from pipeline.operations.publishing import publish_due
 from pipeline.operations.resuming import resume, submit
 from pipeline.simulator import Simulator
 from pipeline.storage.local import LocalStore

@@ -12,11 +12,11 @@ import pytest
 from pipeline.clock import SystemClock
 from pipeline.ids import ExperimentName
 from pipeline.operations.cancelling import cancel
-from pipeline.operations.plans import plan
 from pipeline.operations.resuming import resume
-from pipeline.operations.run import Run
-from pipeline.operations.studies import freeze
-from pipeline.operations.worker import Worker
+from pipeline.operations.studies.opening import freeze
+from pipeline.operations.studies.plans import plan
+from pipeline.operations.work.run import Run
+from pipeline.operations.work.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator
 from pipeline.simulator.faults import Fault

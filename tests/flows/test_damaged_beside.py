@@ -8,10 +8,10 @@ import pytest
 
 from pipeline.clock import SystemClock
 from pipeline.ids import ExperimentName
-from pipeline.operations.plans import plan
 from pipeline.operations.resuming import Standing, resume, submit
-from pipeline.operations.studies import freeze, open_runs
-from pipeline.operations.worker import Worker
+from pipeline.operations.studies.opening import freeze, open_runs
+from pipeline.operations.studies.plans import plan
+from pipeline.operations.work.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, environment
 from pipeline.storage.local import LocalStore

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pipeline.ids import ExperimentName
-from pipeline.operations.summaries import measures_of
-from pipeline.operations.worker import Worker
+from pipeline.operations.reading.summaries import measures_of
+from pipeline.operations.work.worker import Worker
 from pipeline.simulator import Simulator
 from tests.flows.studies import counts, finished, problems
 

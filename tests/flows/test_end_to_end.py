@@ -11,8 +11,8 @@ import pytest
 
 from pipeline.errors import ConfigError
 from pipeline.ids import ExperimentName
-from pipeline.operations.answers import answers_of, rows_digest, store_answers
-from pipeline.operations.worker import Worker
+from pipeline.operations.reading.answers import answers_of, rows_digest, store_answers
+from pipeline.operations.work.worker import Worker
 from pipeline.ranking import RankingOptions
 from pipeline.simulator import Simulator, parse_faults
 from pipeline.storage import keys

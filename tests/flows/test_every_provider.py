@@ -9,9 +9,9 @@ import pytest
 
 from pipeline import providers
 from pipeline.clock import SystemClock
-from pipeline.operations.auditing import audit_ledger
+from pipeline.operations.reading.auditing import audit_ledger
 from pipeline.operations.resuming import resume
-from pipeline.operations.worker import Worker
+from pipeline.operations.work.worker import Worker
 from pipeline.ranking import RankingOptions, Unrankable, rank
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, parse_faults

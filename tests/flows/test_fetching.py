@@ -8,11 +8,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from pipeline.operations.batches.collecting import poll_due
+from pipeline.operations.batches.settling import adopt_by_hand
 from pipeline.operations.cancelling import cancel
-from pipeline.operations.collecting import poll_due
 from pipeline.operations.resuming import resume
-from pipeline.operations.run import Run
-from pipeline.operations.settling import adopt_by_hand
+from pipeline.operations.work.run import Run
 from pipeline.state import BatchState
 from pipeline.storage import keys
 from tests.flows.one_time import World

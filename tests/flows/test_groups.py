@@ -10,14 +10,14 @@ import pytest
 from pipeline.clock import SystemClock
 from pipeline.errors import CorruptObjectError
 from pipeline.events import AnyEvent, AttemptOpened, FileUploaded, Refused, Submitted
+from pipeline.operations.batches.settling import settle_due
+from pipeline.operations.batches.submitting import prepare
 from pipeline.operations.cancelling import cancel
-from pipeline.operations.plans import plan
 from pipeline.operations.resuming import resume, submit
-from pipeline.operations.run import Run
-from pipeline.operations.settling import settle_due
-from pipeline.operations.studies import freeze, open_runs
-from pipeline.operations.submitting import prepare
-from pipeline.operations.worker import Worker
+from pipeline.operations.studies.opening import freeze, open_runs
+from pipeline.operations.studies.plans import plan
+from pipeline.operations.work.run import Run
+from pipeline.operations.work.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, parse_faults
 from pipeline.storage import keys

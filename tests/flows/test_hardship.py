@@ -16,9 +16,9 @@ import pytest
 from pipeline.clock import FixedClock, SystemClock
 from pipeline.errors import StoreError
 from pipeline.ids import BatchId, ExperimentName
-from pipeline.operations.reporting import status
+from pipeline.operations.reading.reporting import status
 from pipeline.operations.resuming import resume
-from pipeline.operations.worker import Worker
+from pipeline.operations.work.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, parse_faults
 from pipeline.simulator import environment as everywhere

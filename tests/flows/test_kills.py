@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.operations.worker import Worker
+from pipeline.operations.work.worker import Worker
 from pipeline.simulator import Simulator
 from tests.conftest import environment
 from tests.flows.listening import listening

@@ -12,12 +12,12 @@ import pytest
 from pipeline.clock import FixedClock, SystemClock
 from pipeline.events import BatchPlanned, RunPlanned, Segment
 from pipeline.ids import Digest, ExperimentName, RunId, digest
+from pipeline.operations.batches.submitting import ask_for
 from pipeline.operations.cancelling import cancel
-from pipeline.operations.plans import plan
 from pipeline.operations.resuming import resume
-from pipeline.operations.studies import freeze, open_runs
-from pipeline.operations.submitting import ask_for
-from pipeline.operations.worker import Worker
+from pipeline.operations.studies.opening import freeze, open_runs
+from pipeline.operations.studies.plans import plan
+from pipeline.operations.work.worker import Worker
 from pipeline.planning import first_batches
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator

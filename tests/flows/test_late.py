@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.events import Adopted, Submitted
-from pipeline.operations.auditing import audit_ledger
 from pipeline.operations.cancelling import cancel
+from pipeline.operations.reading.auditing import audit_ledger
 from pipeline.operations.resuming import resume
 from pipeline.storage.local import LocalStore
 from tests.flows.one_time import World

@@ -20,8 +20,8 @@ import pytest
 from pipeline.clock import SystemClock
 from pipeline.errors import StoreError
 from pipeline.operations.resuming import resume
-from pipeline.operations.run import Notice
-from pipeline.operations.worker import Worker
+from pipeline.operations.work.run import Notice
+from pipeline.operations.work.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, parse_faults
 from pipeline.storage.local import LocalStore

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import ConfigError
+from pipeline.operations.batches.settling import adopt_by_hand, void_by_hand
 from pipeline.operations.cancelling import cancel
 from pipeline.operations.resuming import resume
-from pipeline.operations.settling import adopt_by_hand, void_by_hand
 from tests.flows.one_time import World
 from tests.flows.studies import column, only_batch, rows, submitted
 

@@ -11,13 +11,13 @@ import pytest
 
 from pipeline.errors import ConfigError
 from pipeline.ids import ExperimentName
-from pipeline.operations.absences import absent_in
-from pipeline.operations.answers import answers_of, ranking_of
-from pipeline.operations.answers import report as answers_report
-from pipeline.operations.explaining import explain
-from pipeline.operations.plans import plan
-from pipeline.operations.summaries import is_pairwise, measures_of, report
-from pipeline.operations.worker import Worker
+from pipeline.operations.reading.absences import absent_in
+from pipeline.operations.reading.answers import answers_of, ranking_of
+from pipeline.operations.reading.answers import report as answers_report
+from pipeline.operations.reading.explaining import explain
+from pipeline.operations.reading.summaries import is_pairwise, measures_of, report
+from pipeline.operations.studies.plans import plan
+from pipeline.operations.work.worker import Worker
 from pipeline.ranking import Ranking, RankingOptions, Unrankable
 from pipeline.ranking.report.markup import breakable
 from pipeline.simulator import Simulator

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from pipeline.clock import SystemClock
-from pipeline.operations.worker import Worker
+from pipeline.operations.work.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator
 from pipeline.storage import Store, keys

@@ -27,9 +27,9 @@ from pipeline.events import (
     Submitted,
 )
 from pipeline.ids import Digest, RunId
-from pipeline.operations.plans import plan
-from pipeline.operations.studies import freeze, open_runs
-from pipeline.operations.worker import Worker
+from pipeline.operations.studies.opening import freeze, open_runs
+from pipeline.operations.studies.plans import plan
+from pipeline.operations.work.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator
 from pipeline.storage import keys

@@ -11,8 +11,8 @@ import pytest
 from pipeline.cli import run as pairlog
 from pipeline.errors import StoreError
 from pipeline.notebook import open_study
-from pipeline.operations.plans import plan
-from pipeline.operations.studies import freeze, open_runs
+from pipeline.operations.studies.opening import freeze, open_runs
+from pipeline.operations.studies.plans import plan
 from pipeline.storage.s3 import S3Store
 from tests.flows.studies import check_against_ledger, finished, problems, rows
 from tests.storage.proxy import Call, Proxy

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pipeline.folding import fold
-from pipeline.operations.auditing import audit
 from pipeline.operations.cancelling import cancel
-from pipeline.operations.plans import plan
+from pipeline.operations.reading.auditing import audit
 from pipeline.operations.resuming import advance, standing
-from pipeline.operations.studies import freeze, open_runs
-from pipeline.operations.worker import Worker
+from pipeline.operations.studies.opening import freeze, open_runs
+from pipeline.operations.studies.plans import plan
+from pipeline.operations.work.worker import Worker
 from pipeline.settings import Settings
 from pipeline.state import RunState
 from pipeline.storage.log import read_commits
