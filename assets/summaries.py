@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from assets import metadata
 from assets.metadata import Metadata
-from pipeline import planning
+from pipeline.attention import ways_to_settle
 from pipeline.operations.by_segment import Chosen, rows_of
 from pipeline.operations.work.failures import named_troubles
 from pipeline.operations.work.run import Run
@@ -86,7 +86,7 @@ def why(each: SegmentState) -> str:
         return "not asked for; materialize submitted_batches first"
     held = [batch for batch in each.batches if batch.phase == "held"]
     if held:
-        settle = ", ".join(planning.ways_to_settle(each.run_id, held[0].batch_id))
+        settle = ", ".join(ways_to_settle(each.run_id, held[0].batch_id))
         return f"{held[0].batch_id} waits for a person ({held[0].note}); settle it by {settle}"
     batch = next((batch for batch in reversed(each.batches) if batch.phase != "published"), each.batches[-1])
     again = "sent again and " if batch.send > 1 else ""

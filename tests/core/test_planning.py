@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pipeline import providers
+from pipeline.attention import Attention, alarm, attention, remark
 from pipeline.domain import Limits
 from pipeline.ids import BatchId, RunId
-from pipeline.planning import Attention, alarm, attention, cut, remark, rest_after_asking
+from pipeline.planning import cut, rest_after_asking
 from pipeline.state import BatchState
 
 

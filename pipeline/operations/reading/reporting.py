@@ -6,13 +6,13 @@ from datetime import datetime, timedelta
 import msgspec
 
 from pipeline import planning, providers
+from pipeline.attention import Attention, attention, remark
 from pipeline.domain import Counts
 from pipeline.errors import ConfigError
 from pipeline.events import Commit
 from pipeline.ids import BatchId, ExperimentName, RunId
 from pipeline.operations.work.run import Run
 from pipeline.operations.work.worker import Worker
-from pipeline.planning import Attention
 from pipeline.state import BatchState, RunState, counts_of
 from pipeline.storage.log import read_commits, state_as_of
 from pipeline.storage.states import current_states
@@ -127,14 +127,14 @@ def _run(run: Run, state: RunState, now: datetime, *, briefly: bool) -> RunStatu
 
 
 def _batch(run_id: RunId, batch: BatchState, now: datetime, *, kept: timedelta, quiet: timedelta) -> BatchStatus:
-    found = planning.attention(run_id, batch, now, kept=kept, quiet=quiet)
+    found = attention(run_id, batch, now, kept=kept, quiet=quiet)
     return BatchStatus(
         batch_id=batch.batch_id,
         attempt=batch.send,
         phase=batch.phase,
         remote_id=batch.remote_id,
         requests=batch.requests,
-        note=found.reason if found else planning.remark(batch, quiet),
+        note=found.reason if found else remark(batch, quiet),
         attention=found or msgspec.UNSET,
         cancelling=planning.is_being_cancelled(batch) or msgspec.UNSET,
         files_until=planning.files_until(batch, quiet) or msgspec.UNSET,
@@ -156,7 +156,7 @@ def waiting_for_a_person(runs: Iterable[Run], now: datetime) -> list[Waiting]:
     for run in runs:
         kept = providers.particulars(run.config.judge.provider).KEPT
         for batch in run.state.batches.active.values():
-            why = planning.attention(run.run_id, batch, now, kept=kept, quiet=run.worker.quiet)
+            why = attention(run.run_id, batch, now, kept=kept, quiet=run.worker.quiet)
             if why is not None and why.needs_person:
                 found.append(Waiting(run_id=run.run_id, batch_id=batch.batch_id, phase=batch.phase, attention=why))
     return found
