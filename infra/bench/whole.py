@@ -10,7 +10,7 @@ import data
 import parsing
 from measuring import Bar, Case, Result, at_least, at_most, ratios, side_by_side, timed, values
 
-from pipeline.operations.resuming import Standing, resume, submit
+from pipeline.operations.resuming import Headway, resume, submit
 from pipeline.simulator import environment
 from pipeline.storage.local import LocalStore
 
@@ -30,12 +30,12 @@ def ours(folder: Path, size: int) -> Result:
             def work() -> None:
                 run = data.opened_run(hand, folder / "essays.yaml")
                 submit(run)
-                standing.append(resume(hand, [run], interval=0.5))
+                headway.append(resume(hand, [run], interval=0.5))
 
-            standing: list[Standing] = []
+            headway: list[Headway] = []
             with hand:
                 spent = timed(work)
-            return {**spent, "ok": float(standing[0].counts.ok + standing[0].counts.unparsed == size)}
+            return {**spent, "ok": float(headway[0].counts.ok + headway[0].counts.unparsed == size)}
         finally:
             simulator.terminate()
 

@@ -11,7 +11,7 @@ from pipeline.errors import ConfigError
 from pipeline.ids import BatchId
 from pipeline.operations.batches.settling import adopt_by_hand, void_by_hand
 from pipeline.operations.cancelling import cancel_all
-from pipeline.operations.resuming import standing
+from pipeline.operations.resuming import headway
 from pipeline.operations.work.run import Run
 from pipeline.state import UNSETTLED, BatchState
 from pipeline.wording import counted
@@ -30,7 +30,7 @@ def cancel(
     if not runs:
         raise ConfigError(f"experiment {name!r} has no run {run_id!r}; `pairlog status {name}` lists them")
     asked = cancel_all(worker, runs)
-    end, failed = standing(runs), [run for run in runs if run.failure]
+    end, failed = headway(runs), [run for run in runs if run.failure]
     if done := _cancelled(runs, asked):
         say(done)
     elif not failed:

@@ -16,7 +16,7 @@ from pipeline.cli.widths import fitted
 from pipeline.domain import STATUSES
 from pipeline.ids import RunId
 from pipeline.operations.reading.reporting import BatchStatus, ExperimentStatus, RunStatus
-from pipeline.operations.resuming import Standing
+from pipeline.operations.resuming import Headway
 from pipeline.operations.work.run import Notice
 from pipeline.wording import counted
 
@@ -99,7 +99,7 @@ def progress_of(planned: int) -> Iterator["Watch"]:
 
 
 class Watch:
-    """Moves the bar when the standing changes; where there is no terminal, says so in a line."""
+    """Moves the bar when the headway changes; where there is no terminal, says so in a line."""
 
     def __init__(self, progress: Progress, planned: int) -> None:
         self._progress = progress
@@ -107,17 +107,17 @@ class Watch:
         self._told: int | None = None
         self._waits: list[str] = []
 
-    def __call__(self, standing: Standing) -> None:
+    def __call__(self, headway: Headway) -> None:
         """Show how far the runs are, and what is waited for until when."""
-        counts, waits = standing.counts, _awaited(standing)
-        done = counts.ended + standing.answered
+        counts, waits = headway.counts, _awaited(headway)
+        done = counts.ended + headway.answered
         description = waits[0] if waits else "requests"
         self._progress.update(self._bar, completed=done, total=counts.planned, description=description)
         if not self._progress.disable:
             return
         if self._told is None or done == counts.ended != self._told or done - self._told > counts.planned / _LINES:
             self._told = done
-            come = "an answer" if standing.answered else "ended"
+            come = "an answer" if headway.answered else "ended"
             say(f"{done:,} of {counted(counts.planned, 'request')} have {come}")
         for words in waits:
             if words not in self._waits:
@@ -125,9 +125,9 @@ class Watch:
         self._waits = waits
 
 
-def _awaited(standing: Standing) -> list[str]:
+def _awaited(headway: Headway) -> list[str]:
     """Return what is waited for, in words: batches that may be there, files that may come, ends that were asked for."""
-    quiet, files, cancelling = standing.quiet, standing.files, standing.cancelling
+    quiet, files, cancelling = headway.quiet, headway.files, headway.cancelling
     found = [f"looks until {quiet:%H:%M:%S} UTC for what may be at the provider"] if quiet else []
     found += [f"waits until about {files:%H:%M:%S} UTC for {_UNSHOWN}"] if files else []
     return found + ([f"{counted(cancelling, 'request is', 'requests are')} being cancelled"] if cancelling else [])

@@ -23,7 +23,7 @@ from pipeline.cli.screen import complain, progress_of, say, show_status
 from pipeline.ids import RunId
 from pipeline.operations.reading.reasons import reasons_of
 from pipeline.operations.reading.reporting import status
-from pipeline.operations.resuming import Standing, standing, submit_all
+from pipeline.operations.resuming import Headway, headway, submit_all
 from pipeline.operations.resuming import resume as resume_runs
 from pipeline.operations.starting import check_start, open_planned
 from pipeline.operations.studies import plans
@@ -43,13 +43,13 @@ def submit(file: FileArgument, most_requests: MostOption = None, store: StoreOpt
     runs = submitted(worker, file, most_requests=most_requests, here=not is_named(store))
     if _tell_unsent(runs):
         return 1
-    say(_sent(runs, end := standing(runs)))
+    say(_sent(runs, end := headway(runs)))
     if not end.counts.open:
         _tell_cancelled(end)
     return 0
 
 
-def _sent(runs: list[Run], end: Standing) -> str:
+def _sent(runs: list[Run], end: Headway) -> str:
     """Return where the requests are now that nothing is left to send, and what goes on with them."""
     being = counted(end.cancelling, "request is", "requests are") + " being cancelled"
     if not end.counts.open:
@@ -183,7 +183,7 @@ def _tell_reasons(runs: list[Run]) -> None:
         say(f"{more:,} for other reasons: the column `reason` of `pairlog results` has them all")
 
 
-def _exit_code(end: Standing, *, strict: bool) -> int:
+def _exit_code(end: Headway, *, strict: bool) -> int:
     for reason in end.reasons:
         complain(reason, title="waits for you")
     if end.counts.open:
@@ -201,7 +201,7 @@ def _exit_code(end: Standing, *, strict: bool) -> int:
     return 0
 
 
-def _tell_cancelled(end: Standing) -> None:
+def _tell_cancelled(end: Headway) -> None:
     """Say that what was cancelled stays so under this name."""
     if end.counts.cancelled:
         was = counted(end.counts.cancelled, "request was", "requests were")

@@ -30,7 +30,7 @@ _LOOKS_A_LEASE = 6
 _SHORTEST_REST = 0.1
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class Headway(msgspec.Struct, frozen=True, kw_only=True):
     """How far the runs are: whether a request is open, or may be, and whether waiting can bring them further.
 
     `answered` are live answers of batches that have not ended. What may have been created is looked for until `quiet`.
@@ -130,20 +130,20 @@ def resume(
     *,
     interval: float,
     once: bool = False,
-    watch: Callable[[Standing], None] = lambda _: None,
-) -> Standing:
+    watch: Callable[[Headway], None] = lambda _: None,
+) -> Headway:
     """Bring the runs to their end, polling every `interval` seconds; return how far they are.
 
     A run that something is wrong with is left for the next round and named in the end; the others go on.
     """
     reopen(worker, runs)
-    worker.pulse = lambda: watch(standing(runs))
+    worker.pulse = lambda: watch(headway(runs))
     mended = True
     while True:
         worker.unreachable.clear()
         elsewhere = [run for run in runs if _is_elsewhere(run, mended=mended)]
         mended = False
-        now = standing(runs)
+        now = headway(runs)
         watch(now)
         if once or not now.moves_by_itself:
             return now
@@ -193,7 +193,7 @@ def _waits(run: Run) -> list[str]:
     return [f"{run.run_id} {and_more(batches)}: {note}" for note, batches in named.items()]
 
 
-def standing(runs: list[Run]) -> Standing:
+def headway(runs: list[Run]) -> Headway:
     """Return how far the runs are as of the last look at their logs."""
     states = [run.state for run in runs]
     counts = sum((state.counts for state in states), Counts())
@@ -207,7 +207,7 @@ def standing(runs: list[Run]) -> Standing:
         never = [f"{counted(unopened, 'request')} of runs never opened"] if unopened else []
         left = " and ".join([*segments, *never])
         reasons.append(f"nobody asked for {left}; submit the file again, or materialize them in Dagster")
-    return Standing(
+    return Headway(
         counts=counts,
         is_open=counts.open > 0 or unopened > 0 or any(run.failure for run in runs),
         moves_by_itself=any(_moves_by_itself(run) for run in runs),

@@ -9,7 +9,7 @@ from pipeline.ids import ExperimentName
 from pipeline.operations.reading.auditing import audit
 from pipeline.operations.reading.reporting import status
 from pipeline.operations.reading.results import table_of
-from pipeline.operations.resuming import Standing, resume, submit
+from pipeline.operations.resuming import Headway, resume, submit
 from pipeline.operations.starting import check_start, open_planned
 from pipeline.operations.studies.plans import plan
 from pipeline.operations.work.run import Run
@@ -27,7 +27,7 @@ def submitted(worker: Worker, file: Path) -> list[Run]:
     return runs
 
 
-def finished(worker: Worker, file: Path, *, interval: float = 0.02) -> Standing:
+def finished(worker: Worker, file: Path, *, interval: float = 0.02) -> Headway:
     return resume(worker, submitted(worker, file), interval=interval)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.operations.cancelling import cancel
 from pipeline.operations.reading.reporting import status
-from pipeline.operations.resuming import Standing, resume
+from pipeline.operations.resuming import Headway, resume
 from tests.flows.one_time import World
 from tests.flows.studies import column, only_batch, rows, submitted
 from tests.flows.test_late_files import Early, Shown
@@ -52,7 +52,7 @@ def test_what_a_cancelled_batch_may_still_show_is_waited_for_and_it_is_said_unti
     (run,) = submitted(worker, experiment_file(judges=GEMINI))
     cancel(run)
     here.clock.sleep(DAY)
-    seen: list[Standing] = []
+    seen: list[Headway] = []
     until = here.clock.now() + timedelta(seconds=3 * QUIET)
     resume(worker, [run], interval=60, once=True, watch=seen.append)
     (shown,) = status(worker, [run.experiment.name]).experiments[0].runs[0].batches

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.clock import SystemClock
 from pipeline.ids import ExperimentName
-from pipeline.operations.resuming import Standing, resume, submit
+from pipeline.operations.resuming import Headway, resume, submit
 from pipeline.operations.studies.opening import freeze, open_runs
 from pipeline.operations.studies.plans import plan
 from pipeline.operations.work.worker import Worker
@@ -41,7 +41,7 @@ def damaged(
     return simulator
 
 
-def resumed(worker: Worker) -> Standing:
+def resumed(worker: Worker) -> Headway:
     return resume(worker, worker.runs(ZETA), interval=0.01)
 
 

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from pipeline.folding import fold
 from pipeline.operations.cancelling import cancel
 from pipeline.operations.reading.auditing import audit
-from pipeline.operations.resuming import advance, standing
+from pipeline.operations.resuming import advance, headway
 from pipeline.operations.studies.opening import freeze, open_runs
 from pipeline.operations.studies.plans import plan
 from pipeline.operations.work.worker import Worker
@@ -113,7 +113,7 @@ class Protocol(RuleBasedStateMachine):
             for run in runs:
                 advance(run)
             self.scheduler.now += 31.0
-            if not standing(runs).is_open:
+            if not headway(runs).is_open:
                 break
         else:
             raise AssertionError("never ended")
