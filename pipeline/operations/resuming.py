@@ -4,6 +4,7 @@ Any number of workers may do this on one store: they meet in the log, where only
 """
 
 import contextlib
+import threading
 from collections.abc import Callable, Container
 from datetime import datetime, timedelta
 
@@ -19,6 +20,7 @@ from pipeline.operations.batches.living import call_due
 from pipeline.operations.batches.publishing import publish_due
 from pipeline.operations.batches.settling import settle_due
 from pipeline.operations.batches.submitting import complete_plan, submit_due
+from pipeline.operations.lanes import side_by_side
 from pipeline.operations.studies.opening import reopen
 from pipeline.operations.work.failures import apart, named_troubles
 from pipeline.operations.work.run import Run
@@ -137,21 +139,37 @@ def resume(
     A run that something is wrong with is left for the next round and named in the end; the others go on.
     """
     reopen(worker, runs)
-    worker.pulse = lambda: watch(headway(runs))
-    mended = True
-    while True:
-        worker.unreachable.clear()
-        elsewhere = [run for run in runs if _is_elsewhere(run, mended=mended)]
-        mended = False
-        now = headway(runs)
-        watch(now)
-        if once or not now.moves_by_itself:
-            return now
-        _rest(worker, elsewhere, interval)
+    one_at_a_time = threading.Lock()
+
+    def tell() -> None:
+        with one_at_a_time:
+            watch(headway(runs))
+
+    def go_on(lane: list[Run]) -> None:
+        mended = True
+        while True:
+            worker.unreachable.clear()
+            elsewhere = [run for run in lane if _is_elsewhere(run, mended=mended)]
+            mended = False
+            tell()
+            if once or not _is_waited_for(lane, runs):
+                return
+            _rest(worker, elsewhere, interval)
+
+    worker.pulse = tell
+    side_by_side(worker, runs, go_on)
+    return headway(runs)
+
+
+def _is_waited_for(lane: list[Run], runs: list[Run]) -> bool:
+    """Say whether waiting can bring a run of the lane further, or what failed in it is tried again meanwhile."""
+    moving = lane if not any(run.failure for run in lane) else runs
+    return any(map(_moves_by_itself, moving))
 
 
 def _is_elsewhere(run: Run, *, mended: bool) -> bool:
     """Bring the run as far as it goes now; return whether another worker is at it."""
+    run.worker.check_halted()
     is_here = True
     with apart(run):
         is_here = not _is_unfinished(run) or advance(run, mended=mended)
@@ -168,11 +186,11 @@ def _rest(worker: Worker, elsewhere: list[Run], interval: float) -> None:
     """Wait for the next round, or less if a worker that is at one of these runs dies meanwhile."""
     step = max(worker.pace.lease / _LOOKS_A_LEASE, _SHORTEST_REST)
     while elsewhere and interval > step:
-        worker.clock.sleep(step)
+        worker.sleep(step)
         interval -= step
         if any(worker.leases.is_free(run.run_id) for run in elsewhere):
             return
-    worker.clock.sleep(interval)
+    worker.sleep(interval)
 
 
 def _moves_by_itself(run: Run) -> bool:

@@ -1,5 +1,6 @@
 """What many flows arrange: a world in which time passes only when a worker sleeps."""
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 
@@ -14,3 +15,11 @@ def world(store: LocalStore) -> Iterator[Callable[..., World]]:
     """Build worlds on the test's store; they end with the test."""
     with ExitStack() as stack:
         yield lambda faults="", latency=0.0: stack.enter_context(closing(World(store, faults, latency)))
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Hear an interrupt in this process, whatever its starter ignores."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

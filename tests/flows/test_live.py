@@ -7,14 +7,11 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Iterable
 from io import BytesIO
 from pathlib import Path
 from threading import Thread, Timer
 
-import httpx
 import pytest
 
 from pipeline.clock import SystemClock
@@ -28,45 +25,13 @@ from pipeline.storage.local import LocalStore
 from pipeline.storage.streams import LONGEST_LINE, decompressed, lines
 from tests.conftest import environment
 from tests.flows.listening import listening
+from tests.flows.slow_way import slow_way
 from tests.flows.studies import column, counts, finished, problems, rows, submitted
 
 LIVE = "[{{provider: openai, model: gpt-6-luna, mode: live, requests_per_second: {rate}}}]"
 Simulate = Callable[..., Simulator]
 MODERATED = b'{"error":{"message":"your input was flagged","code":"moderation"}}'
 FORBIDDEN = b'{"error":{"message":"the account has no access to this model","code":"forbidden"}}'
-
-
-@contextmanager
-def slow_way(
-    simulator: Simulator, *, seconds: float, marked: bytes | None = None, refusal: bytes = b"", status: int = 403
-) -> Iterator[str]:
-    """A way to the simulator on which an answer takes so long; prompts with the mark get the refusal instead."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
-            if marked and marked in body:
-                time.sleep(seconds / 2)
-                self._reply(status, refusal)
-                return
-            passed = {name: self.headers[name] for name in ("authorization", "content-type")}
-            answer = httpx.post(simulator.url + self.path, content=body, headers=passed, trust_env=False)
-            time.sleep(seconds)
-            self._reply(answer.status_code, answer.content)
-
-        def _reply(self, status: int, content: bytes) -> None:
-            self.send_response(status)
-            self.send_header("content-length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_: object) -> None:
-            """Keep standard error for what went wrong."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/v1"
-        server.shutdown()
 
 
 def test_a_live_run_gives_the_same_outcomes_as_a_batch(
@@ -321,14 +286,6 @@ def test_an_interrupt_loses_none_of_the_answers_under_way(
     assert not finished(worker, file).is_open
     assert simulator.ledger.totals.live == counts(worker)["ok"] == 190
     assert problems(worker) == []
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """Hear an interrupt in this process, whatever its starter ignores."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("interruptible")

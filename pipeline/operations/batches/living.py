@@ -96,6 +96,7 @@ def _call(run: Run, batch: BatchState) -> bool:
             _keep(run, batch, numbers, answers, client)
             run.answered += len(answers)
             run.worker.pulse()
+            run.worker.check_halted()
             if not _may_go_on(run, batch):
                 client.stop()
     except AccountError as error:

@@ -121,7 +121,7 @@ class Run:
         """What keeps the run from going on, or from asking its provider about a batch that is open, for people."""
         batches = self.state.batches
         return self.failure or next(
-            (why for name, why in self.troubles.items() if batches[name].phase != "published"), None
+            (why for name, why in tuple(self.troubles.items()) if batches[name].phase != "published"), None
         )
 
     def has_lasted(self, batch: BatchState, said_at: datetime | None, seconds: float) -> bool:

@@ -3,6 +3,7 @@
 It holds caches, never state: whatever matters is in the store, and another worker can go on at any moment.
 """
 
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Self
@@ -30,12 +31,18 @@ _experiments = msgspec.json.Decoder(Experiment)
 
 
 AT_ONCE = 8  # questions that a provider can well be asked at the same time
+_LOOK = 0.5  # seconds after which a thread that waits looks whether it still should
+
+
+class HaltedError(BaseException):
+    """Raised where work is to end in good order because of what happened in another thread of this worker."""
 
 
 class Worker:
     """One process at work on a store.
 
-    It asks after so many batches `at_once`. `unreachable` are the providers that nobody answered for in this round.
+    It asks after so many batches `at_once`, and works on some runs side by side if these are several. `unreachable` are
+    the providers that nobody answered for in this round.
     """
 
     def __init__(
@@ -59,6 +66,8 @@ class Worker:
         self.leases = Leases(store, clock=clock, owner=self.name, seconds=self.pace.lease, is_gone=is_gone)
         self.pulse: Callable[[], None] = lambda: None
         self._transport = transport
+        self._halt = threading.Event()
+        self._reading = threading.Lock()
         self._providers: dict[str, Provider] = {}
         self._materials: dict[tuple[Digest, Digest], Material] = {}
         self._runs: dict[RunId, Run] = {}
@@ -74,6 +83,27 @@ class Worker:
         """Close every connection; the worker can be used again and opens them anew."""
         while self._providers:
             self._providers.popitem()[1].close()
+
+    def halt(self) -> None:
+        """Let every thread of this worker come to an end: whoever looks finds out."""
+        self._halt.set()
+
+    def go_on(self) -> None:
+        """Take `halt` back."""
+        self._halt.clear()
+
+    def check_halted(self) -> None:
+        """Raise HaltedError if this thread is to begin nothing more."""
+        if self._halt.is_set():
+            raise HaltedError
+
+    def sleep(self, seconds: float) -> None:
+        """Wait so long; where several threads are at work, raise HaltedError as soon as they are to end."""
+        until = self.clock.monotonic() + seconds
+        while self.at_once > 1 and self.clock.monotonic() + _LOOK < until:
+            self.clock.sleep(_LOOK)
+            self.check_halted()
+        self.clock.sleep(max(until - self.clock.monotonic(), 0.0))
 
     @property
     def quiet(self) -> timedelta:
@@ -143,6 +173,7 @@ class Worker:
     def material(self, experiment: Experiment) -> Material:
         """Return the experiment's samples and pairs, read once."""
         key = (experiment.samples, experiment.pairs)
-        if key not in self._materials:
-            self._materials[key] = load_material(self.store, experiment)
-        return self._materials[key]
+        with self._reading:
+            if key not in self._materials:
+                self._materials[key] = load_material(self.store, experiment)
+            return self._materials[key]

@@ -1,0 +1,130 @@
+"""Lanes: live judges are called beside the batches and beside those of other providers, and end in good order."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Timer
+
+import pytest
+
+from pipeline.clock import SystemClock
+from pipeline.operations.resuming import Headway, resume
+from pipeline.operations.work.worker import Worker
+from pipeline.settings import Settings
+from pipeline.simulator import Simulator
+from pipeline.simulator.ledger import Billed
+from pipeline.storage.local import LocalStore
+from tests.conftest import environment
+from tests.flows.slow_way import slow_way
+from tests.flows.studies import counts, problems, submitted
+
+BATCH = "{provider: anthropic, model: claude-haiku-5-5}"
+LIVE = "{provider: openai, model: gpt-6-luna, mode: live, requests_per_second: 20}"
+BESIDE = "{provider: mistral, model: mistral-small, mode: live, requests_per_second: 20}"
+OF_THE_SAME = "{provider: openai, model: gpt-6-sol, mode: live, requests_per_second: 20}"
+Workers = Callable[..., Worker]
+
+
+@pytest.fixture
+def busy_worker(store: LocalStore) -> Iterator[Workers]:
+    """Build a worker that does several things at once, as the command line has one."""
+    made: list[Worker] = []
+
+    def build(simulator: Simulator, **more: str) -> Worker:
+        known = environment(simulator, **more) | {
+            "ANTHROPIC_API_KEY": "sk-ant-canary",
+            "ANTHROPIC_BASE_URL": simulator.anthropic_base_url,
+            "MISTRAL_API_KEY": "canary",
+            "MISTRAL_BASE_URL": simulator.mistral_base_url,
+        }
+        made.append(Worker(store, clock=SystemClock(), settings=Settings(known), at_once=8))
+        return made[-1]
+
+    yield build
+    for worker in made:
+        worker.close()
+
+
+def calls(simulator: Simulator, model: str) -> list[Billed]:
+    return [entry for entry in simulator.ledger.billed() if entry.model == model and entry.batch_id is None]
+
+
+def test_batches_are_fetched_while_a_live_judge_is_called(
+    simulate: Callable[..., Simulator], busy_worker: Workers, experiment_file: Callable[..., Path]
+) -> None:
+    simulator = simulate()
+    worker = busy_worker(simulator)
+    live, batch = runs = submitted(worker, experiment_file(judges=f"[{LIVE}, {BATCH}]"))
+    seen: list[tuple[int, int]] = []
+
+    def watch(_: Headway) -> None:
+        seen.append((batch.state.counts.open, live.state.counts.open))
+
+    assert not resume(worker, runs, interval=0.02, watch=watch).is_open
+    assert (0, 15) in seen
+    assert (simulator.ledger.totals.live, counts(worker)["ok"]) == (15, 30)
+    assert simulator.ledger.paid_twice() == problems(worker) == []
+
+
+def test_live_judges_of_two_providers_are_called_side_by_side(
+    simulate: Callable[..., Simulator], busy_worker: Workers, experiment_file: Callable[..., Path]
+) -> None:
+    simulator = simulate()
+    worker = busy_worker(simulator)
+    runs = submitted(worker, experiment_file(judges=f"[{LIVE}, {BESIDE}]"))
+    assert not resume(worker, runs, interval=0.02).is_open
+    one, other = calls(simulator, "gpt-6-luna"), calls(simulator, "mistral-small")
+    assert len(one) == len(other) == counts(worker)["ok"] / 2 == 15
+    assert max(one[0].at, other[0].at) < min(one[-1].at, other[-1].at)
+    assert problems(worker) == []
+
+
+def test_live_judges_of_one_provider_are_called_one_after_the_other(
+    simulate: Callable[..., Simulator], busy_worker: Workers, experiment_file: Callable[..., Path]
+) -> None:
+    simulator = simulate()
+    worker = busy_worker(simulator)
+    runs = submitted(worker, experiment_file(judges=f"[{LIVE}, {BATCH}, {OF_THE_SAME}]"))
+    assert not resume(worker, runs, interval=0.02).is_open
+    one, other = calls(simulator, "gpt-6-luna"), calls(simulator, "gpt-6-sol")
+    assert len(one) == len(other) == 15
+    assert one[-1].at <= other[0].at
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupt_halts_every_lane_and_loses_no_answer(
+    simulate: Callable[..., Simulator], busy_worker: Workers, experiment_file: Callable[..., Path]
+) -> None:
+    simulator = simulate(latency_seconds=30.0)
+    with slow_way(simulator, seconds=0.7) as address:
+        worker = busy_worker(simulator, OPENAI_BASE_URL=address)
+        runs = submitted(worker, experiment_file(samples=10, judges=f"[{LIVE}, {BATCH}, {BESIDE}]"))
+        Timer(1.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            resume(worker, runs, interval=60)
+        before = simulator.ledger.totals.live
+        assert 0 < before < 90
+        live = [run for run in runs if run.is_live]
+        assert all(worker.leases.is_free(run.run_id) for run in live)
+        assert not resume(worker, live, interval=0.02).is_open
+    assert simulator.ledger.totals.live == counts(worker)["ok"] == 90
+
+
+def test_what_goes_wrong_in_one_lane_halts_the_others_and_is_raised(
+    simulate: Callable[..., Simulator], busy_worker: Workers, experiment_file: Callable[..., Path]
+) -> None:
+    simulator = simulate(latency_seconds=30.0)
+    worker = busy_worker(simulator)
+    runs = submitted(worker, experiment_file(judges=f"[{LIVE}, {BATCH}, {BESIDE}]"))
+
+    def watch(now: Headway) -> None:
+        if now.answered:
+            raise RuntimeError("a fault of ours")
+
+    with pytest.raises(RuntimeError, match="a fault of ours"):
+        resume(worker, runs, interval=60, watch=watch)
+    assert 0 < simulator.ledger.totals.live < 30
+    live = [run for run in runs if run.is_live]
+    assert not resume(worker, live, interval=0.02).is_open
+    assert simulator.ledger.totals.live == counts(worker)["ok"] == 30
