@@ -7,6 +7,7 @@ It says "ready", waits for a line, lets its writers append at once, and prints h
 import json
 import sys
 import threading
+import time
 
 from pipeline.clock import SystemClock
 from pipeline.events import CancelAsked
@@ -14,6 +15,8 @@ from pipeline.ids import BatchId
 from pipeline.storage import Store, open_store
 from pipeline.storage.log import RunLog
 from tests.storage.logs import RUN
+
+PAUSE = 0.01  # seconds between two appends of a writer: a worker has something to do before the next
 
 
 class Tries:
@@ -50,6 +53,7 @@ def append_at_once(store: Store, writers: range, each: int) -> list[int]:
         log = RunLog(counted, RUN, clock=SystemClock(), writer=str(writer))  # type: ignore[arg-type] # hands on the rest
         for number in range(each):
             log.record(event_of(writer, number))
+            time.sleep(PAUSE)
 
     threads = [threading.Thread(target=write, args=(writer,)) for writer in writers]
     for thread in threads:
