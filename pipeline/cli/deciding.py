@@ -70,8 +70,8 @@ def adopt(
 ) -> None:
     """Say what a held batch is called at its provider. For one that you found there."""
     run = worker_on(store).run(run_id)
-    adopt_by_hand(run, _unsettled(run, batch_id), remote_id)
-    say(f"{batch_id} is {remote_id}; `pairlog resume` continues")
+    shown = adopt_by_hand(run, _unsettled(run, batch_id), remote_id)
+    say(f"{batch_id} is {shown}; `pairlog resume` continues")
 
 
 @app.command()

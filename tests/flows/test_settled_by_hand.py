@@ -69,3 +69,22 @@ def test_a_person_may_adopt_what_had_been_put_aside(world: Worlds, experiment_fi
     assert not resume(here.worker, [run], interval=60).is_open
     assert len(here.simulator.ledger.creates) == 1
     here.check()
+
+
+@pytest.mark.parametrize(
+    ("judges", "short"),
+    [
+        ("[{provider: gemini, model: gemini-3.8-flash}]", "{last}"),
+        ("[{provider: gemini, model: gemini-3.8-flash}]", "../batches/{last}"),
+        ("[{provider: vertex, model: gemini-3.8-flash}]", "{last}"),
+    ],
+)
+def test_a_batch_may_be_adopted_under_the_short_form_of_its_name(
+    world: Worlds, experiment_file: ExperimentFile, judges: str, short: str
+) -> None:
+    here = world("create.lost=1")
+    (run,) = submitted(here.worker, experiment_file(judges=judges))
+    (made,) = here.simulator.ledger.creates
+    adopt_by_hand(run, only_batch(run), short.format(last=made.batch_id.rpartition("/")[2]))
+    assert not resume(here.worker, [run], interval=600, once=True).is_open
+    here.check()

@@ -253,14 +253,19 @@ def _last_look(run: Run, batch: BatchState) -> bool | None:
     return None
 
 
-def adopt_by_hand(run: Run, batch: BatchState, remote_id: str) -> None:
-    """Settle a batch as a person says: it is this one at the provider; refused if it is known to be another's."""
-    shown = run.provider.status(remote_id)
+def adopt_by_hand(run: Run, batch: BatchState, named: str) -> str:
+    """Settle a batch as a person says: it is this one at the provider; refused if it is known to be another's.
+
+    Return what the provider calls it, which may be longer than what the person did.
+    """
+    shown = run.provider.status(named)
+    remote_id = shown.remote_id
     if remote_id in known_remote_ids(run) - {batch.remote_id, *batch.superseded, *batch.spent}:
         raise ConfigError(f"{remote_id} belongs to another batch of this store; `pairlog status --json` tells which")
     if shown.batch_key is not None and shown.batch_key not in {batch.batch_key, *batch.voided.values()}:
         raise ConfigError(f"{remote_id} carries another batch's key ({shown.batch_key}); it is not {batch.batch_id}")
     run.record(Adopted(batch_id=batch.batch_id, attempt=batch.attempt, remote_id=remote_id, reason="settled by hand"))
+    return remote_id
 
 
 def void_by_hand(run: Run, batch: BatchState, *, force: bool = False) -> None:
