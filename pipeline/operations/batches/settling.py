@@ -264,8 +264,26 @@ def adopt_by_hand(run: Run, batch: BatchState, named: str) -> str:
         raise ConfigError(f"{remote_id} belongs to another batch of this store; `pairlog status --json` tells which")
     if shown.batch_key is not None and shown.batch_key not in {batch.batch_key, *batch.voided.values()}:
         raise ConfigError(f"{remote_id} carries another batch's key ({shown.batch_key}); it is not {batch.batch_id}")
+    if shown.batch_key is None:
+        _refuse_a_strangers(run, batch, shown)
     run.record(Adopted(batch_id=batch.batch_id, attempt=batch.attempt, remote_id=remote_id, reason="settled by hand"))
     return remote_id
+
+
+def _refuse_a_strangers(run: Run, batch: BatchState, shown: RemoteBatch) -> None:
+    """Refuse a batch without our key where the provider has one with it, or where size or request ids tell."""
+    provider = run.provider
+    if isinstance(provider, ProbableProvider):
+        requests = batch.input.requests if batch.input else batch.requests
+        if shown.requests not in {None, requests}:
+            raise ConfigError(f"{shown.remote_id} has {shown.requests} requests; {batch.batch_id} has {requests}")
+        if not may_be_ours(run, batch, provider, shown):
+            raise ConfigError(f"{shown.remote_id} does not show the requests of {batch.batch_id}; it is not ours")
+        return
+    found = [each.remote_id for each in _look(run, batch)]
+    if found and shown.remote_id not in found:
+        command = f"pairlog adopt {run.run_id} {batch.batch_id} {found[0]}"
+        raise ConfigError(f"{found[0]} is {batch.batch_id} by its key, and {shown.remote_id} has none; use `{command}`")
 
 
 def void_by_hand(run: Run, batch: BatchState, *, force: bool = False) -> None:
@@ -280,12 +298,12 @@ def void_by_hand(run: Run, batch: BatchState, *, force: bool = False) -> None:
         if not is_ours:
             raise ConfigError(run.troubles[batch.batch_id])
         _refuse_to_void(run, batch)
+    _refuse_what_is_found(run, batch, force=force)
     for file_id in batch.files:
         with contextlib.nullcontext() if is_ours else contextlib.suppress(ProviderError):
             run.provider.discard(file_id)
-    if found := _look(run, batch):
-        command = f"pairlog adopt {run.run_id} {batch.batch_id} {found[0].remote_id}"
-        raise ConfigError(f"the provider has {found[0].remote_id}, which would be paid for twice; use `{command}`")
+    if batch.files:
+        _refuse_what_is_found(run, batch, force=force)
     run.record(Voided(batch_id=batch.batch_id, attempt=batch.attempt, reason="settled by hand"))
     run.troubles.pop(batch.batch_id, None)
 
@@ -305,6 +323,15 @@ def _refuse_to_void(run: Run, batch: BatchState) -> None:
                 f"the provider has {shown}, which would be paid for twice; use `pairlog adopt {named} {shown}`, "
                 f"or `pairlog void {named} --force` if its answers are gone or not yours"
             )
+
+
+def _refuse_what_is_found(run: Run, batch: BatchState, *, force: bool) -> None:
+    """Refuse where a last look shows the batch; a person may know that an old one of its size is another's."""
+    is_told = not force or not isinstance(run.provider, ProbableProvider)
+    older = (each for each in _look(run, batch, earlier=_LAST_LOOK) if is_told or each.end is not None)
+    if found := _look(run, batch) or list(older):
+        command = f"pairlog adopt {run.run_id} {batch.batch_id} {found[0].remote_id}"
+        raise ConfigError(f"the provider has {found[0].remote_id}, which would be paid for twice; use `{command}`")
 
 
 def hold(run: Run, batch: BatchState, reason: str) -> None:
