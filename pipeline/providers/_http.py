@@ -167,9 +167,9 @@ class Http:
         except httpx.InvalidURL as error:
             raise _no_address("POST", path) from error
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            raise UnavailableError(f"POST {path} did not reach {self._host}: {_named(error)}") from error
+            raise UnavailableError(f"POST {path} did not reach {self._host}: {_named(error)}") from _cause(error)
         except httpx.HTTPError as error:
-            raise OutcomeUnknownError(f"POST {path} to {self._host} broke off: {_named(error)}") from error
+            raise OutcomeUnknownError(f"POST {path} to {self._host} broke off: {_named(error)}") from _cause(error)
         if response.is_success:
             return response.content
         fault = fault_of(response, "POST", path)
@@ -235,7 +235,7 @@ class Http:
         except httpx.HTTPError as error:
             is_nobody_there = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
             kind = UnreachableError if is_nobody_there else UnavailableError
-            raise kind(f"{method} {path} at {self._host} failed: {_named(error)}") from error
+            raise kind(f"{method} {path} at {self._host} failed: {_named(error)}") from _cause(error)
 
     @property
     def _host(self) -> str:
@@ -325,7 +325,8 @@ def _plain(response: httpx.Response) -> httpx.Response:
     for chunk in response.iter_bytes():
         body += chunk
         if len(body) > _LARGEST_ANSWER:
-            raise _TooLargeError(f"it answered with more than {_LARGEST_ANSWER} bytes; that is no answer")
+            told = f"it answered with more than {_LARGEST_ANSWER} bytes; that is no answer"
+            raise _TooLargeError(told, request=response.request)
     return with_content(response, without_keys(bytes(body), response.request))
 
 
@@ -333,15 +334,26 @@ def _check_packing(response: httpx.Response) -> None:
     """Refuse what is packed twice, or in a way we did not ask for: a little of it may unpack to more than memory."""
     packing = response.headers.get("content-encoding", "").strip().lower()
     if packing not in _PACKINGS:
-        raise httpx.DecodingError(f"it is packed as {packing[:40]}, which was not asked for")
+        said = without_keys(packing.encode(), response.request).decode()[:40]
+        raise httpx.DecodingError(f"it is packed as {said}, which was not asked for", request=response.request)
 
 
 def _no_address(method: str, path: str) -> RejectedError:
     return RejectedError(f"{method} {path[:200]!r} is no address; an id in it cannot be one")
 
 
-def _named(error: Exception) -> str:
-    return f"{type(error).__name__} {error}".strip()
+def _named(error: httpx.HTTPError) -> str:
+    return f"{type(error).__name__} {_without_keys(error)}".strip()
+
+
+def _without_keys(error: httpx.HTTPError) -> str:
+    """Return what the error says without our keys: of an answer that is not HTTP it quotes a line."""
+    return without_keys(str(error).encode(errors="replace"), error.request).decode()
+
+
+def _cause(error: httpx.HTTPError) -> httpx.HTTPError | None:
+    """Return the error as the cause of ours, unless it says a key: causes are printed too."""
+    return error if _without_keys(error) == str(error) else None
 
 
 def _worth_repeating(error: BaseException) -> bool:

@@ -196,6 +196,42 @@ def test_a_key_that_is_repeated_is_in_nothing_that_is_fetched(clock: FixedClock,
     assert fetched == b"x" * before + b'{"error":"***"}\n{"a":"***'
 
 
+def everything_said(error: BaseException | None) -> str:
+    """Return what a traceback shows: the error's words, and those of its causes."""
+    said = ""
+    while error is not None:
+        said += f"{error}\n"
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return said
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        raises(httpx.RemoteProtocolError(f"illegal header line: bytearray(b'Bearer {KEY}')")),
+        raises(httpx.RemoteProtocolError(f"illegal status line: bytearray(b'{KEY.lower()}')")),
+        answers(200, {}, **{"content-encoding": KEY}),
+    ],
+    ids=["header", "status", "packing"],
+)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda provider: provider.status("batch_1"),
+        lambda provider: provider.create(SUBMISSION, file_id="file-1"),
+        lambda provider: list(provider.download("file-1")),
+    ],
+    ids=["status", "create", "download"],
+)
+def test_a_key_that_is_repeated_outside_of_a_body_is_in_no_error_nor_its_causes(
+    clock: FixedClock, handler: Handler, call: Callable[[Provider], object]
+) -> None:
+    with pytest.raises(ProviderError, match=r"failed|broke off") as caught:
+        call(a_provider_with_a_long_key(handler, clock))
+    assert "canary" not in everything_said(caught.value).lower()
+    assert "***" in str(caught.value)
+
+
 def packed(body: bytes, packing: str) -> Handler:
     """Return an answer that comes in pieces, as from a socket."""
     pieces = [body[start : start + 2**16] for start in range(0, len(body), 2**16)]
