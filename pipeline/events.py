@@ -33,7 +33,7 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     bytes: int
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class RawPart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One raw object of what came back, with the digest and size of its bytes before compression."""
 
     name: str
@@ -264,7 +264,7 @@ class OutputsStored(Event, frozen=True, kw_only=True, gc=False, tag="outputs-sto
 
     batch_id: BatchId
     attempt: int
-    parts: tuple[Part, ...]
+    parts: tuple[RawPart, ...]
 
 
 class RowsPublished(Event, frozen=True, kw_only=True, gc=False, tag="rows-published"):

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from pipeline.domain import Counts
-from pipeline.events import End, Fault, InputStored, LineFault, Part, RowsPublished, RunPlanned, Segment, TurnPlanned
+from pipeline.events import End, Fault, InputStored, LineFault, RawPart, RowsPublished, RunPlanned, Segment, TurnPlanned
 from pipeline.ids import BatchId, Digest, RunId
 
 Phase = Literal[
@@ -65,7 +65,7 @@ class BatchDraft(msgspec.Struct, kw_only=True, gc=False):
     needs_person: bool = False
     unsent: str | None = None
     not_before: datetime | None = None
-    parts: tuple[Part, ...] = ()
+    parts: tuple[RawPart, ...] = ()
     cancel_asked: bool = False
     counts: Counts = Counts()
     again: int = 0

@@ -9,7 +9,7 @@ import numpy as np
 
 from pipeline.clock import SystemClock
 from pipeline.domain import Limits
-from pipeline.events import AttemptOpened, Ended, InputStored, OutputsStored, Part, Submitted
+from pipeline.events import AttemptOpened, Ended, InputStored, OutputsStored, RawPart, Submitted
 from pipeline.ids import Digest, ExperimentName
 from pipeline.operations.studies.opening import freeze, open_runs
 from pipeline.operations.studies.plans import plan
@@ -85,7 +85,7 @@ def answer_all(run: Run) -> None:
         key = keys.output(run.run_id, batch.batch_id, attempt=1, part="output", source="file")
         measured = Measured(_lines(run, batch, texts))
         run.worker.store.put_stream(key, compressed(measured))
-        _record(run, batch, Part(name="output", key=key, digest=measured.digest(), bytes=measured.size))
+        _record(run, batch, RawPart(name="output", key=key, digest=measured.digest(), bytes=measured.size))
 
 
 def _answers() -> list[bytes]:
@@ -114,7 +114,7 @@ def _bytes(named: dict[str, int]) -> dict[bytes, int]:
     return {name.encode(): value for name, value in named.items()}
 
 
-def _record(run: Run, batch: BatchState, part: Part) -> None:
+def _record(run: Run, batch: BatchState, part: RawPart) -> None:
     name = batch.batch_id
     run.record(
         InputStored(batch_id=name, key="requests", digest=Digest("0"), bytes=1, requests=batch.requests),

@@ -29,7 +29,7 @@ from pipeline.events import (
     Ended,
     InputStored,
     OutputsStored,
-    Part,
+    RawPart,
     RowsPublished,
     RunPlanned,
     Segment,
@@ -87,7 +87,7 @@ def _sent(name: BatchId) -> list[AnyEvent]:
 
 def _read(name: BatchId) -> list[AnyEvent]:
     key = keys.output(RUN, name, attempt=1, part="output", source="file")
-    part = Part(name="output", key=key, digest=DIGEST, bytes=1_690_000)
+    part = RawPart(name="output", key=key, digest=DIGEST, bytes=1_690_000)
     return [
         OutputsStored(batch_id=name, attempt=1, parts=(part,)),
         RowsPublished(batch_id=name, key=key, digest=DIGEST, counts=Counts(planned=1_000, ok=1_000)),

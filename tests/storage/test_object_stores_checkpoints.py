@@ -25,7 +25,7 @@ from pipeline.events import (
     Held,
     InputStored,
     OutputsStored,
-    Part,
+    RawPart,
     Refused,
     RemoteCleaned,
     RowsPublished,
@@ -55,7 +55,7 @@ def a_log(store: MemoryStore, *, run_id: RunId = RUN, seed: int = 0) -> RunLog:
 
 
 def _facts(batch_id: BatchId, attempt: int) -> list[AnyEvent]:
-    part = Part(name="output", key="outputs/k", digest=DIGEST, bytes=3)
+    part = RawPart(name="output", key="outputs/k", digest=DIGEST, bytes=3)
     return [
         BatchPlanned(batch_id=batch_id, segment=1, send=1, requests=3),
         InputStored(batch_id=batch_id, key="requests/k", digest=DIGEST, bytes=3, requests=3),

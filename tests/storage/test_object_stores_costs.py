@@ -21,7 +21,7 @@ from pipeline.events import (
     FileUploaded,
     InputStored,
     OutputsStored,
-    Part,
+    RawPart,
     RemoteCleaned,
     RowsPublished,
     Submitted,
@@ -85,7 +85,7 @@ def test_the_state_of_two_hundred_batches_costs_sixty_requests_or_five_with_a_ch
 
 def _commits(batches: list[str]) -> Iterator[list[AnyEvent]]:
     """What the engine writes about batches that it sends, fetches and publishes as one group."""
-    part = Part(name="output", key="outputs/k", digest=DIGEST, bytes=3)
+    part = RawPart(name="output", key="outputs/k", digest=DIGEST, bytes=3)
     yield [InputStored(batch_id=each, key="requests/k", digest=DIGEST, bytes=3, requests=3) for each in batches]
     yield [AttemptOpened(batch_id=each, attempt=1, batch_key=f"pl-{each}") for each in batches]
     yield [FileUploaded(batch_id=each, attempt=1, file_id=f"file-{each}") for each in batches]

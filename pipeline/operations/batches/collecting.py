@@ -10,7 +10,17 @@ import msgspec
 
 from pipeline import planning
 from pipeline.errors import AccountError, ConflictError, ProviderError, RejectedError, UnavailableError
-from pipeline.events import AnyEvent, End, Ended, LineFault, OutputsStored, Part, StatusChanged, is_late, is_of_errors
+from pipeline.events import (
+    AnyEvent,
+    End,
+    Ended,
+    LineFault,
+    OutputsStored,
+    RawPart,
+    StatusChanged,
+    is_late,
+    is_of_errors,
+)
 from pipeline.ids import BatchId
 from pipeline.operations.batches.late import late_parts
 from pipeline.operations.batches.recording import facts
@@ -221,7 +231,7 @@ class _Missed(msgspec.Struct, frozen=True, kw_only=True):
         return isinstance(self.error, RejectedError) and (is_of_errors(self.name) or (is_late(self.name) and is_gone))
 
 
-def _fetched(run: Run, batch: BatchState) -> tuple[Part, ...] | None:
+def _fetched(run: Run, batch: BatchState) -> tuple[RawPart, ...] | None:
     """Store every part of what came back, answers first; return None if they cannot be had yet.
 
     Nothing keeps a part that can be had from being stored: the provider deletes it one day.
@@ -237,7 +247,7 @@ def _fetched(run: Run, batch: BatchState) -> tuple[Part, ...] | None:
         return None
     found = sorted({**batch.remote_parts, **late}.items(), key=lambda part: (is_late(part[0]), is_of_errors(part[0])))
     tried = [_tried(run, batch, name, handle) for name, handle in found]
-    parts = sorted((part for part in tried if isinstance(part, Part)), key=lambda part: part.name)
+    parts = sorted((part for part in tried if isinstance(part, RawPart)), key=lambda part: part.name)
     missed = [part for part in tried if isinstance(part, _Missed)]
     if not missed:
         return tuple(parts)
@@ -259,7 +269,7 @@ def _store_own(run: Run, batch: BatchState) -> None:
                 run.notify(batch, f"its part {name} could not be fetched: {missed.error}", warning=True)
 
 
-def _tried(run: Run, batch: BatchState, name: str, handle: str) -> Part | _Missed:
+def _tried(run: Run, batch: BatchState, name: str, handle: str) -> RawPart | _Missed:
     try:
         return _fetch(run, batch, name, handle)
     except ProviderError as error:
@@ -281,7 +291,7 @@ def _waited(run: Run, batch: BatchState, said_at: datetime | None) -> bool:
     return run.has_lasted(batch, said_at, planning.patience_for_files(run.worker.quiet).total_seconds())
 
 
-def _fetch(run: Run, batch: BatchState, name: str, handle: str) -> Part:
+def _fetch(run: Run, batch: BatchState, name: str, handle: str) -> RawPart:
     """Store one part whole and return its name and digest; one that is stored already is read, not fetched."""
     key = _key(run, batch, name, handle)
     store = run.worker.store
@@ -289,11 +299,11 @@ def _fetch(run: Run, batch: BatchState, name: str, handle: str) -> Part:
         fetched = Measured(_whole(run, batch, name, run.provider.download(handle)))
         try:
             store.put_stream(key, compressed(fetched))
-            return Part(name=name, key=key, digest=fetched.digest(), bytes=fetched.size)
+            return RawPart(name=name, key=key, digest=fetched.digest(), bytes=fetched.size)
         except ConflictError:
             run.notify(batch, f"{name} was stored by another worker")
     stored = measured_inside(store, key)
-    return Part(name=name, key=key, digest=stored.digest(), bytes=stored.size)
+    return RawPart(name=name, key=key, digest=stored.digest(), bytes=stored.size)
 
 
 def _key(run: Run, batch: BatchState, name: str, handle: str) -> str:

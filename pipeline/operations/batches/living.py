@@ -14,7 +14,7 @@ import msgspec
 
 from pipeline import planning
 from pipeline.errors import AccountError, ConflictError, StoreError
-from pipeline.events import AttemptOpened, Ended, OutputsStored, Part, Submitted
+from pipeline.events import AttemptOpened, Ended, OutputsStored, RawPart, Submitted
 from pipeline.operations.batches.submitting import prepare
 from pipeline.operations.work.run import Run
 from pipeline.providers import LiveAnswer, LiveClient, live_client, live_module
@@ -188,7 +188,7 @@ def _finish(run: Run, batch: BatchState) -> bool:
         run.worker.store.put_stream(key, compressed(measured))
     except ConflictError:
         measured = measured_inside(run.worker.store, key)
-    part = Part(name="output", key=key, digest=measured.digest(), bytes=measured.size)
+    part = RawPart(name="output", key=key, digest=measured.digest(), bytes=measured.size)
     end = Ended(
         batch_id=batch.batch_id, end="cancelled" if batch.cancel_asked else "completed", status="called", parts={}
     )

@@ -10,7 +10,7 @@ import msgspec
 
 from pipeline import providers
 from pipeline.domain import Output
-from pipeline.events import Part
+from pipeline.events import RawPart
 from pipeline.operations.work.run import Run
 from pipeline.state import BatchState
 from pipeline.storage.streams import LONGEST_LINE, blocks_of_lines, decompressed, lines_of, objects_in
@@ -74,7 +74,7 @@ class RawOutputs:
             count, shape = count + 1, shape or _shape(line)
         return f"{counted(count, 'line')} that cannot be read, the first of them {shape}" if count else None
 
-    def _blocks_of(self, part: Part) -> Iterator[bytes]:
+    def _blocks_of(self, part: RawPart) -> Iterator[bytes]:
         with self._store.open(part.key) as file:
             yield from blocks_of_lines(decompressed(file, key=part.key))
 

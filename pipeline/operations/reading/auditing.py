@@ -11,7 +11,7 @@ import msgspec
 from pipeline.breaches import out_of_turn
 from pipeline.domain import STATUSES, Counts, Experiment
 from pipeline.errors import ConfigError, PipelineError
-from pipeline.events import Commit, Part
+from pipeline.events import Commit, RawPart
 from pipeline.folding import fold
 from pipeline.ids import Digest, ExperimentName, digest
 from pipeline.operations.work.material import are_as_written, load_material
@@ -251,7 +251,7 @@ def _checkpoints(auditor: _Auditor, run: Run, commits: list[Commit]) -> None:
 
 
 def _batch(auditor: _Auditor, run: Run, batch: BatchState, ended: set[str]) -> None:
-    stored = [Part(name="input", key=batch.input.key, digest=batch.input.digest, bytes=0)] if batch.input else []
+    stored = [RawPart(name="input", key=batch.input.key, digest=batch.input.digest, bytes=0)] if batch.input else []
     for part in (*stored, *batch.parts):
         auditor.checked(part.key, partial(_stream, auditor, part))
     if run.is_live:
@@ -272,7 +272,7 @@ def _attempts(auditor: _Auditor, run: Run, batch: BatchState) -> None:
         auditor.broken(keys.log(run.run_id), f"{batch.batch_id} has more batches at the provider than attempts")
 
 
-def _stream(auditor: _Auditor, part: Part) -> None:
+def _stream(auditor: _Auditor, part: RawPart) -> None:
     auditor.matches(part.key, part.digest, measured_inside(auditor.worker.store, part.key).digest())
 
 
