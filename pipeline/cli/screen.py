@@ -85,7 +85,7 @@ def show(notice: Notice) -> None:
 
 
 @contextmanager
-def progress_of(planned: int) -> Iterator["Watch"]:
+def progress_of(planned: int) -> Iterator["ProgressLine"]:
     """Show how many requests have ended while the block runs."""
     columns = (
         SpinnerColumn(),
@@ -95,11 +95,11 @@ def progress_of(planned: int) -> Iterator["Watch"]:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=people, transient=True, disable=not people.is_terminal) as progress:
-        yield Watch(progress, planned)
+        yield ProgressLine(progress, planned)
 
 
-class Watch:
-    """Moves the bar when the headway changes; where there is no terminal, says so in a line."""
+class ProgressLine:
+    """Moves the bar when the headway changes; where there is no terminal, says in a line how far the runs are."""
 
     def __init__(self, progress: Progress, planned: int) -> None:
         self._progress = progress

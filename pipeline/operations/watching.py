@@ -115,7 +115,7 @@ class Watch:
             tally.reached = run.run_id
         return tally.round()
 
-    def _look(self, run: Run, tally: "_Tally") -> int:
+    def _look(self, run: Run, tally: _Tally) -> int:
         """Ask after one run's batches, and go on with its conversations; return how many batches ended."""
         if not run.is_live:
             self._settle(run)
@@ -134,7 +134,7 @@ class Watch:
                 if mine:
                     settle_due(run)
 
-    def _poll(self, run: Run, tally: "_Tally") -> int:
+    def _poll(self, run: Run, tally: _Tally) -> int:
         provider = run.config.judge.provider
         due = planning.due(run.state, self.worker.clock.now()).poll
         wanted = [batch for batch in due if self._is_time(run, batch)]

@@ -39,7 +39,7 @@ class _Rows(Protocol):
     def __iter__(self) -> Iterator[list[str]]: ...
 
 
-class Budget:
+class Allowance:
     """How many decoded bytes may still come out of a source; refuses too many, and too many for what is stored."""
 
     def __init__(self, source: str, *, stored: int | None, most: int) -> None:
@@ -73,9 +73,9 @@ def decoded(data: bytes, where: str) -> str:
         raise ConfigError(f"{where}: byte {error.start} is not UTF-8; save the file as UTF-8") from error
 
 
-def read_csv(file: BinaryIO, source: str, budget: Budget, *, begins: "array[int]") -> pa.Table:
+def read_csv(file: BinaryIO, source: str, allowance: Allowance, *, begins: "array[int]") -> pa.Table:
     """Return the rows with every value as the text it was written as; `begins` takes the line each begins on."""
-    rows = csv.reader(_lines(file, source, budget), strict=True)
+    rows = csv.reader(_lines(file, source, allowance), strict=True)
     try:
         header = next(rows, None)
         if not header:
@@ -91,9 +91,9 @@ def read_csv(file: BinaryIO, source: str, budget: Budget, *, begins: "array[int]
     return pa.Table.from_arrays(columns, names=header)
 
 
-def _lines(file: BinaryIO, source: str, budget: Budget) -> Iterator[str]:
+def _lines(file: BinaryIO, source: str, allowance: Allowance) -> Iterator[str]:
     for number, line in enumerate(file, 1):
-        budget.take(len(line))
+        allowance.take(len(line))
         try:
             yield (line.removeprefix(_BOM) if number == 1 else line).decode()
         except UnicodeDecodeError as error:
@@ -130,7 +130,7 @@ def _transposed(rows: list[list[str]], width: int) -> list[Chunk]:
     return [pa.array([row[index] for row in rows], pa.large_string()) for index in range(width)]
 
 
-def read_jsonl(file: BinaryIO, source: str, budget: Budget, *, begins: "array[int]") -> pa.Table:
+def read_jsonl(file: BinaryIO, source: str, allowance: Allowance, *, begins: "array[int]") -> pa.Table:
     """Return one row for each line that is not blank; a key that a line lacks is null there.
 
     `begins` takes the line of each row.
@@ -138,7 +138,7 @@ def read_jsonl(file: BinaryIO, source: str, budget: Budget, *, begins: "array[in
     columns: dict[str, _Values] = {}
     count = 0
     for number, line in enumerate(file, 1):
-        budget.take(len(line))
+        allowance.take(len(line))
         bare = (line.removeprefix(_BOM) if number == 1 else line).strip(b" \t\r\n")
         if not bare:
             continue
@@ -221,17 +221,17 @@ def _inferred(name: str, values: list[object], source: str) -> Chunk:
         raise ConfigError(f"{source}: the values of {name!r} are not all of one kind; make them alike") from error
 
 
-def read_parquet(file: BinaryIO, source: str, budget: Budget) -> pa.Table:
+def read_parquet(file: BinaryIO, source: str, allowance: Allowance) -> pa.Table:
     """Return the table; texts are counted before they are unpacked, for a dictionary hides their size."""
     try:
         plain = pq.ParquetFile(file)
         schema = plain.schema_arrow
-        budget.check(plain.metadata.num_rows * len(schema) * 8)
+        allowance.check(plain.metadata.num_rows * len(schema) * 8)
         groups = (plain.metadata.row_group(index) for index in range(plain.metadata.num_row_groups))
-        budget.check(sum(group.total_byte_size for group in groups))
+        allowance.check(sum(group.total_byte_size for group in groups))
         texts = [field.name for field in schema if pa.types.is_string(_held(field.type))]
         packed = pq.ParquetFile(file, metadata=plain.metadata, read_dictionary=texts)
-        batches = [_unpacked(batch, schema, budget) for batch in packed.iter_batches(batch_size=_ROWS_AT_ONCE)]
+        batches = [_unpacked(batch, schema, allowance) for batch in packed.iter_batches(batch_size=_ROWS_AT_ONCE)]
     except (pa.ArrowException, OSError) as error:
         raise ConfigError(f"{source} is not a whole Parquet file; write or copy it again") from error
     if not batches:
@@ -246,18 +246,18 @@ def _held(kind: pa.DataType) -> pa.DataType:
     return pa.string() if pa.types.is_large_string(kind) or pa.types.is_string_view(kind) else kind
 
 
-def _unpacked(batch: pa.RecordBatch, schema: pa.Schema, budget: Budget) -> pa.Table:
-    columns = [_unpacked_column(column, schema.field(index), budget) for index, column in enumerate(batch.columns)]
+def _unpacked(batch: pa.RecordBatch, schema: pa.Schema, allowance: Allowance) -> pa.Table:
+    columns = [_unpacked_column(column, schema.field(index), allowance) for index, column in enumerate(batch.columns)]
     return pa.Table.from_arrays(columns, names=schema.names)
 
 
-def _unpacked_column(column: Chunk, field: "pa.Field[pa.DataType]", budget: Budget) -> Chunk:
+def _unpacked_column(column: Chunk, field: "pa.Field[pa.DataType]", allowance: Allowance) -> Chunk:
     if not (isinstance(column, pa.DictionaryArray) and pa.types.is_string(_held(column.type))):
-        budget.take(column.nbytes)
+        allowance.take(column.nbytes)
         return column
     sizes = np.maximum(lengths(column.dictionary), 0)
     size = int(sizes[np.asarray(column.indices.drop_null())].sum()) + 4 * len(column)
-    budget.take(size)
+    allowance.take(size)
     if pa.types.is_dictionary(field.type) and field.name not in COLUMNS:
         return column
     return column.cast(pa.large_string() if size > _MOST_OF_STRING else _held(field.type))

@@ -22,7 +22,7 @@ from fsspec.spec import AbstractFileSystem
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.samples import Samples
 from pipeline.settings import is_loopback
-from pipeline.storage.source_formats import Budget, decoded, read_csv, read_jsonl, read_parquet, same_columns
+from pipeline.storage.source_formats import Allowance, decoded, read_csv, read_jsonl, read_parquet, same_columns
 
 MOST_BYTES = 4 * 2**30
 _MOST_TEXT_BYTES = 2**20
@@ -53,7 +53,7 @@ def read_samples(location: str, *, base: str, most_bytes: int = MOST_BYTES) -> S
         if kind == "directory":
             return _folder(place, most_bytes)
         if kind == "file":
-            return _file(place, Budget(place.shown, stored=size, most=most_bytes))
+            return _file(place, Allowance(place.shown, stored=size, most=most_bytes))
         raise ConfigError(f"{place.shown} is neither a file nor a folder; give {_KNOWN}")
 
 
@@ -172,7 +172,7 @@ def _kind_and_size(place: _Place) -> tuple[str, int | None]:
     return info["type"], info.get("size")
 
 
-def _file(place: _Place, budget: Budget) -> Samples:
+def _file(place: _Place, allowance: Allowance) -> Samples:
     """Return the samples in a file, read by what its name ends in."""
     suffix = posixpath.splitext(place.path.partition("?")[0])[1].lower()
     if suffix not in (".csv", ".jsonl", ".ndjson", ".parquet"):
@@ -181,10 +181,10 @@ def _file(place: _Place, budget: Budget) -> Samples:
         raise ConfigError(f"{place.shown} has the ending {suffix!r}, which is not known; {hint}")
     with place.files.open(place.path, "rb") as file:
         if suffix == ".parquet":
-            return Samples.of(read_parquet(file, place.shown, budget), source=place.shown)
+            return Samples.of(read_parquet(file, place.shown, allowance), source=place.shown)
         buffered = io.BufferedReader(file, 2**20)  # fsspec's own line iteration reads a block for every line
         lines = array("q")
-        table = (read_csv if suffix == ".csv" else read_jsonl)(buffered, place.shown, budget, begins=lines)
+        table = (read_csv if suffix == ".csv" else read_jsonl)(buffered, place.shown, allowance, begins=lines)
         return Samples.of(table, source=place.shown, at=lambda row: f"line {lines[row]}")
 
 
@@ -203,29 +203,29 @@ def _folder(place: _Place, most_bytes: int) -> Samples:
         if (legible := name.encode(errors="replace").decode()) != name:
             raise ConfigError(f"{place.shown} holds a file whose name is not UTF-8, {legible!r}; rename it")
     stored = sum(files[name].get("size") or 0 for name in texts + parts)
-    budget = Budget(place.shown, stored=stored, most=most_bytes)
+    allowance = Allowance(place.shown, stored=stored, most=most_bytes)
     if texts:
-        return Samples.of(_texts(place, texts, budget), source=place.shown, at=lambda row: f"file {texts[row]}")
-    return Samples.of(_parts(place, parts, budget), source=place.shown)
+        return Samples.of(_texts(place, texts, allowance), source=place.shown, at=lambda row: f"file {texts[row]}")
+    return Samples.of(_parts(place, parts, allowance), source=place.shown)
 
 
-def _texts(place: _Place, names: list[str], budget: Budget) -> pa.Table:
+def _texts(place: _Place, names: list[str], allowance: Allowance) -> pa.Table:
     texts: list[str] = []
     for start in range(0, len(names), 256):
         some = names[start : start + 256]
         paths = [place.child(name).path for name in some]
         for name, data in zip(some, place.files.cat_ranges(paths, None, None, on_error="raise"), strict=True):
-            budget.take(len(data))
+            allowance.take(len(data))
             texts.append(decoded(data, place.child(name).shown))
     ids = [name[: -len(".txt")] for name in names]
     return pa.table({"id": pa.array(ids, pa.string()), "text": pa.array(texts, pa.large_string())})
 
 
-def _parts(place: _Place, names: list[str], budget: Budget) -> pa.Table:
+def _parts(place: _Place, names: list[str], allowance: Allowance) -> pa.Table:
     tables: list[pa.Table] = []
     for name in names:
         part = place.child(name)
         with part.files.open(part.path, "rb") as file:
-            tables.append(read_parquet(file, part.shown, budget))
+            tables.append(read_parquet(file, part.shown, allowance))
         same_columns(tables[0], tables[-1], names=(names[0], part.shown))
     return pa.concat_tables(tables, promote_options="permissive")
