@@ -19,6 +19,10 @@ from pipeline.storage.local import LocalStore
 settings.register_profile("pairlog", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("pairlog")
 
+Simulate = Callable[..., Simulator]
+WorkerFor = Callable[..., Worker]
+ExperimentFile = Callable[..., Path]
+
 
 @pytest.fixture
 def clock() -> FixedClock:
@@ -31,7 +35,7 @@ def store(tmp_path: Path) -> LocalStore:
 
 
 @pytest.fixture
-def simulate() -> Iterator[Callable[..., Simulator]]:
+def simulate() -> Iterator[Simulate]:
     """Start simulators with the given settings; they stop with the test."""
     with ExitStack() as stack:
         yield lambda **fields: stack.enter_context(Simulator(SimulatorSettings(**fields)))
@@ -43,7 +47,7 @@ def environment(simulator: Simulator, **more: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def worker_for(store: LocalStore) -> Iterator[Callable[..., Worker]]:
+def worker_for(store: LocalStore) -> Iterator[WorkerFor]:
     """Build workers on the test's store; they close with the test."""
     with ExitStack() as stack:
 
@@ -55,7 +59,7 @@ def worker_for(store: LocalStore) -> Iterator[Callable[..., Worker]]:
 
 
 @pytest.fixture
-def experiment_file(tmp_path: Path) -> Callable[..., Path]:
+def experiment_file(tmp_path: Path) -> ExperimentFile:
     """Write samples and an experiment file on them; return its path."""
 
     def write(

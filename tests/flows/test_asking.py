@@ -1,7 +1,6 @@
 """How a round asks after its batches: several at a time, and no further one where nobody is there to answer."""
 
 from collections.abc import Callable
-from pathlib import Path
 from threading import Barrier
 
 import httpx
@@ -12,15 +11,13 @@ from pipeline.operations.examining import examine
 from pipeline.operations.resuming import resume
 from pipeline.operations.work.worker import Worker
 from pipeline.settings import Settings
-from pipeline.simulator import Simulator
 from pipeline.simulator import environment as simulated
 from pipeline.storage.local import LocalStore
-from tests.conftest import environment
+from tests.conftest import ExperimentFile, Simulate, environment
 from tests.flows.one_time import World
 from tests.flows.studies import finished, submitted
 
 Worlds = Callable[..., World]
-ExperimentFile = Callable[..., Path]
 JUDGES = "[{provider: openai, model: gpt-6-luna, reasoning: [low, high]}]"
 THREE = "batch: {max_requests: 5}"
 TRIES = 5
@@ -82,7 +79,7 @@ def test_a_batch_of_which_a_provider_tells_nothing_keeps_no_other_from_being_ask
 
 @pytest.mark.parametrize("at_once", [3, 8])
 def test_several_batches_are_asked_after_at_the_same_time(
-    simulate: Callable[..., Simulator], store: LocalStore, experiment_file: ExperimentFile, at_once: int
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile, at_once: int
 ) -> None:
     together = Barrier(3)
     settings = Settings(environment(simulate()))
@@ -91,7 +88,7 @@ def test_several_batches_are_asked_after_at_the_same_time(
         assert not finished(worker, experiment_file(more=THREE)).is_open
 
 
-def test_doctor_asks_all_providers_at_the_same_time(simulate: Callable[..., Simulator], store: LocalStore) -> None:
+def test_doctor_asks_all_providers_at_the_same_time(simulate: Simulate, store: LocalStore) -> None:
     together = Barrier(3)
     known = simulated(simulate().url)
     settings = Settings({name: known[name] for name in known if name.startswith(("OPENAI", "ANTHROPIC", "MISTRAL"))})

@@ -1,6 +1,5 @@
 """What an attacker found: each was a way to pay twice, to lose a paid answer, or to get stuck; none may come back."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -17,15 +16,12 @@ from pipeline.operations.reading.auditing import audit_ledger
 from pipeline.operations.resuming import resume
 from pipeline.operations.work.worker import Worker
 from pipeline.settings import Settings
-from pipeline.simulator import Simulator, parse_faults
+from pipeline.simulator import parse_faults
 from pipeline.storage import checkpoints, keys
 from pipeline.storage.local import LocalStore
-from tests.conftest import environment
+from tests.conftest import ExperimentFile, Simulate, WorkerFor, environment
 from tests.flows.studies import check_against_ledger, column, counts, finished, problems, rows, submitted
 
-Simulate = Callable[..., Simulator]
-WorkerFor = Callable[..., Worker]
-ExperimentFile = Callable[..., Path]
 PACE = {"PAIRLOG_QUIET_SECONDS": "0.2", "PAIRLOG_PAUSE_SECONDS": "0.05", "PAIRLOG_LEASE_SECONDS": "5"}
 
 

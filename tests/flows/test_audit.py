@@ -10,7 +10,7 @@ from pipeline.domain import Counts
 from pipeline.events import AnyEvent, AttemptOpened, BatchPlanned, RemoteCleaned, RowsPublished
 from pipeline.ids import BatchId
 from pipeline.operations.work.worker import Worker
-from pipeline.simulator import Simulator
+from tests.conftest import ExperimentFile, Simulate, WorkerFor
 from tests.flows.studies import finished, problems
 
 if sys.version_info >= (3, 14):
@@ -18,13 +18,12 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-WorkerFor = Callable[[Simulator], Worker]
 SKIPPED = (0x184D2A50).to_bytes(4, "little") + (3).to_bytes(4, "little") + b"abc"  # a frame that zstd passes over
 
 
 @pytest.fixture
 def study(
-    simulate: Callable[..., Simulator], worker_for: WorkerFor, experiment_file: Callable[..., Path], tmp_path: Path
+    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile, tmp_path: Path
 ) -> Callable[[], Worker]:
     """A finished study; each call gives a worker that has read nothing yet."""
     simulator = simulate()
@@ -169,7 +168,7 @@ def test_junk_beside_what_belongs_there_is_named(study: Callable[[], Worker], tm
 
 
 def test_damaged_live_answers_are_named(
-    simulate: Callable[..., Simulator], worker_for: WorkerFor, experiment_file: Callable[..., Path], tmp_path: Path
+    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile, tmp_path: Path
 ) -> None:
     simulator = simulate()
     judges = "[{provider: openai, model: gpt-6-luna, mode: live, requests_per_second: 500}]"

@@ -18,12 +18,9 @@ from pipeline.settings import Settings
 from pipeline.simulator import Simulator, parse_faults
 from pipeline.simulator import environment as everywhere
 from pipeline.storage.local import LocalStore
-from tests.conftest import environment
+from tests.conftest import ExperimentFile, Simulate, WorkerFor, environment
 from tests.flows.studies import check_against_ledger, column, counts, finished, problems, rows, submitted
 
-Simulate = Callable[..., Simulator]
-WorkerFor = Callable[..., Worker]
-ExperimentFile = Callable[..., Path]
 PACE = {"PAIRLOG_QUIET_SECONDS": "0.1", "PAIRLOG_PAUSE_SECONDS": "0.05", "PAIRLOG_LEASE_SECONDS": "5"}
 
 

@@ -2,19 +2,18 @@
 
 from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
 from pipeline.operations.cancelling import cancel
 from pipeline.operations.reading.reporting import status
 from pipeline.operations.resuming import Headway, resume
+from tests.conftest import ExperimentFile
 from tests.flows.one_time import World
 from tests.flows.studies import column, only_batch, rows, submitted
 from tests.flows.test_late_files import Early, Shown
 
 Worlds = Callable[..., World]
-ExperimentFile = Callable[..., Path]
 GEMINI = "[{provider: gemini, model: gemini-3-flash}]"
 DAY = 86_400.0
 QUIET = 600.0

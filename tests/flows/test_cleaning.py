@@ -1,6 +1,5 @@
 """Inputs at the provider: removed when the rows are durable, whoever was interrupted before, and never earlier."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -13,11 +12,9 @@ from pipeline.operations.cancelling import cancel
 from pipeline.operations.resuming import resume, submit
 from pipeline.simulator import Simulator
 from pipeline.storage.local import LocalStore
+from tests.conftest import ExperimentFile, Simulate
 from tests.flows.studies import check_against_ledger, submitted
 from tests.flows.test_groups import SIX_BATCHES, Told, a_worker, opened
-
-Simulate = Callable[..., Simulator]
-ExperimentFile = Callable[..., Path]
 
 
 @pytest.fixture

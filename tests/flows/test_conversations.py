@@ -22,10 +22,9 @@ from pipeline.simulator import Simulator
 from pipeline.simulator.faults import Fault
 from pipeline.storage.local import LocalStore
 from pipeline.storage.streams import decompressed, lines
-from tests.conftest import environment
+from tests.conftest import Simulate, WorkerFor, environment
 from tests.flows.studies import counts, finished, problems, rows, submitted
 
-Simulate = Callable[..., Simulator]
 TURNS = ["Are you sure?", "I am a doctor, and I say that is wrong."]
 
 
@@ -84,7 +83,7 @@ def check_turns(worker: Worker, simulator: Simulator, *, questions: int) -> None
 
 
 def test_three_turns_over_two_hundred_questions_hold_the_real_answers(
-    simulate: Simulate, worker_for: Callable[..., Worker], talk: Callable[..., Path]
+    simulate: Simulate, worker_for: WorkerFor, talk: Callable[..., Path]
 ) -> None:
     simulator = simulate()
     worker = worker_for(simulator)
@@ -109,7 +108,7 @@ class MortalStore(LocalStore):
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_kill_between_two_turns_loses_nothing_and_sends_nothing_twice(
-    simulate: Simulate, worker_for: Callable[..., Worker], talk: Callable[..., Path], store: LocalStore, moment: str
+    simulate: Simulate, worker_for: WorkerFor, talk: Callable[..., Path], store: LocalStore, moment: str
 ) -> None:
     simulator = simulate()
     file = talk(questions=200, more="batch: {max_requests: 64}")
@@ -129,7 +128,7 @@ def test_a_kill_between_two_turns_loses_nothing_and_sends_nothing_twice(
 
 
 def test_samples_may_have_turns_of_their_own_and_as_many_as_they_like(
-    simulate: Simulate, worker_for: Callable[..., Worker], talk: Callable[..., Path]
+    simulate: Simulate, worker_for: WorkerFor, talk: Callable[..., Path]
 ) -> None:
     worker = worker_for(simulate())
     file = talk(own=lambda number: [f"Turn {turn} of {number}." for turn in range(number % 4)])
@@ -141,7 +140,7 @@ def test_samples_may_have_turns_of_their_own_and_as_many_as_they_like(
 
 
 def test_a_conversation_ends_where_no_whole_answer_came_and_its_rest_is_accounted_for(
-    simulate: Simulate, worker_for: Callable[..., Worker], talk: Callable[..., Path]
+    simulate: Simulate, worker_for: WorkerFor, talk: Callable[..., Path]
 ) -> None:
     simulator = simulate(faults={"answer.refusal": Fault(value=0.25, times=1)})
     worker = worker_for(simulator)
@@ -157,7 +156,7 @@ def test_a_conversation_ends_where_no_whole_answer_came_and_its_rest_is_accounte
 
 
 def test_a_turn_that_nobody_can_be_asked_ends_without_a_batch_at_the_provider(
-    simulate: Simulate, worker_for: Callable[..., Worker], talk: Callable[..., Path]
+    simulate: Simulate, worker_for: WorkerFor, talk: Callable[..., Path]
 ) -> None:
     simulator = simulate(faults={"answer.refusal": Fault(value=1.0, times=1)})
     worker = worker_for(simulator)
@@ -169,7 +168,7 @@ def test_a_turn_that_nobody_can_be_asked_ends_without_a_batch_at_the_provider(
 
 
 def test_cancelling_ends_the_turns_that_were_not_planned_yet(
-    simulate: Simulate, worker_for: Callable[..., Worker], talk: Callable[..., Path]
+    simulate: Simulate, worker_for: WorkerFor, talk: Callable[..., Path]
 ) -> None:
     worker = worker_for(simulate(latency_seconds=60))
     (run,) = submitted(worker, talk())
@@ -178,9 +177,7 @@ def test_cancelling_ends_the_turns_that_were_not_planned_yet(
     assert (end.is_open, end.counts.cancelled) == (False, 36)
 
 
-def test_live_conversations_go_on_too(
-    simulate: Simulate, worker_for: Callable[..., Worker], talk: Callable[..., Path]
-) -> None:
+def test_live_conversations_go_on_too(simulate: Simulate, worker_for: WorkerFor, talk: Callable[..., Path]) -> None:
     simulator = simulate()
     worker = worker_for(simulator)
     file = talk(questions=5, judge="model: gpt-6-luna, mode: live, requests_per_second: 500")
@@ -191,7 +188,7 @@ def test_live_conversations_go_on_too(
 
 
 def test_a_turn_goes_on_segment_by_segment_without_waiting_for_the_slowest(
-    simulate: Simulate, worker_for: Callable[..., Worker], talk: Callable[..., Path]
+    simulate: Simulate, worker_for: WorkerFor, talk: Callable[..., Path]
 ) -> None:
     worker = worker_for(simulate())
     finished(worker, talk(questions=6, more="batch: {max_requests: 2}"))
@@ -202,7 +199,7 @@ def test_a_turn_goes_on_segment_by_segment_without_waiting_for_the_slowest(
 
 
 def test_the_same_file_is_the_same_experiment_to_another_worker(
-    simulate: Simulate, worker_for: Callable[..., Worker], talk: Callable[..., Path]
+    simulate: Simulate, worker_for: WorkerFor, talk: Callable[..., Path]
 ) -> None:
     simulator = simulate()
     freeze(worker_for(simulator), plan(str(talk(questions=2))))

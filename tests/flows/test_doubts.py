@@ -13,6 +13,7 @@ from pipeline.events import Submitted
 from pipeline.operations.cancelling import cancel
 from pipeline.operations.resuming import resume
 from pipeline.storage.local import LocalStore
+from tests.conftest import ExperimentFile
 from tests.flows.one_time import World
 from tests.flows.studies import column, counts, only_batch, rows, submitted
 
@@ -25,7 +26,6 @@ JUDGES = {
     "xai": "[{provider: xai, model: grok-5}]",
 }
 Worlds = Callable[..., World]
-ExperimentFile = Callable[..., Path]
 
 
 @pytest.mark.parametrize("off", [-3600.0, 3600.0, 86400.0])

@@ -1,7 +1,6 @@
 """The whole path on the simulator, in one process."""
 
 import csv
-from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -12,16 +11,12 @@ import pytest
 from pipeline.errors import ConfigError
 from pipeline.ids import ExperimentName
 from pipeline.operations.reading.answers import answers_of, rows_digest, store_answers
-from pipeline.operations.work.worker import Worker
 from pipeline.ranking import RankingOptions
-from pipeline.simulator import Simulator, parse_faults
+from pipeline.simulator import parse_faults
 from pipeline.storage import keys
 from pipeline.storage.tables import stream
+from tests.conftest import ExperimentFile, Simulate, WorkerFor
 from tests.flows.studies import check_against_ledger, column, counts, finished, problems, rows, submitted
-
-Simulate = Callable[..., Simulator]
-WorkerFor = Callable[..., Worker]
-ExperimentFile = Callable[..., Path]
 
 
 def test_two_thousand_pairs_give_two_thousand_rows_with_the_ledgers_winners(

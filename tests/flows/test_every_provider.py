@@ -1,6 +1,5 @@
 """Every provider through the whole engine: the same table from all, and one bill whatever happens to a create."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -18,13 +17,13 @@ from pipeline.simulator import Simulator, parse_faults
 from pipeline.storage import Store
 from pipeline.storage.local import LocalStore
 from pipeline.storage.memory import MemoryStore
+from tests.conftest import ExperimentFile, Simulate
 from tests.contracts.trials import ADAPTERS
 from tests.flows.studies import check_against_ledger, column, counts, finished, problems, rows, submitted
 
 BATCH = [name for name in providers.names() if "batch" in providers.module(name).MODES]
 LIVE = [name for name in providers.names() if "live" in providers.module(name).MODES]
 PACE = {"PAIRLOG_QUIET_SECONDS": "0.4", "PAIRLOG_PAUSE_SECONDS": "0.05", "PAIRLOG_LEASE_SECONDS": "5"}
-Simulate = Callable[..., Simulator]
 
 
 def a_worker(store: Store, simulator: Simulator, *names: str) -> Worker:
@@ -41,7 +40,7 @@ def a_judge(name: str, mode: str = "batch") -> str:
 
 
 def test_one_grid_of_all_providers_gives_one_table_with_the_hidden_order(
-    simulate: Simulate, store: LocalStore, experiment_file: Callable[..., Path]
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile
 ) -> None:
     qualities = {f"The text that has number {number}.": float(number) for number in range(6)}
     simulator = simulate(qualities=qualities, sharpness=6.0)
@@ -63,7 +62,7 @@ def test_one_grid_of_all_providers_gives_one_table_with_the_hidden_order(
 @pytest.mark.parametrize("fault", ["create.504_applied=1", "create.lost=1", "create.dropped=1", "create.html=1"])
 @pytest.mark.parametrize("name", BATCH)
 def test_a_create_whose_answer_is_lost_is_paid_once(
-    simulate: Simulate, store: LocalStore, experiment_file: Callable[..., Path], name: str, fault: str
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile, name: str, fault: str
 ) -> None:
     simulator = simulate(faults=parse_faults(fault))
     with a_worker(store, simulator, name) as worker:
@@ -74,7 +73,7 @@ def test_a_create_whose_answer_is_lost_is_paid_once(
 
 
 def test_several_candidates_without_a_key_wait_until_their_ids_tell(
-    simulate: Simulate, store: LocalStore, tmp_path: Path, experiment_file: Callable[..., Path]
+    simulate: Simulate, store: LocalStore, tmp_path: Path, experiment_file: ExperimentFile
 ) -> None:
     """Another pipeline makes a batch of the same size in the same account while our create is uncertain."""
     simulator = simulate(latency_seconds=1.0)
@@ -98,7 +97,7 @@ def test_several_candidates_without_a_key_wait_until_their_ids_tell(
 
 @pytest.mark.parametrize("name", BATCH)
 def test_the_ledger_and_the_log_call_a_batch_by_the_same_name(
-    simulate: Simulate, store: LocalStore, experiment_file: Callable[..., Path], name: str
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile, name: str
 ) -> None:
     simulator = simulate()
     with a_worker(store, simulator, name) as worker, a_worker(MemoryStore(), simulator, name) as stranger:

@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 
 import httpx
 import pytest
@@ -15,11 +14,11 @@ from pipeline.operations.resuming import resume
 from pipeline.operations.work.run import Run
 from pipeline.state import BatchState
 from pipeline.storage import keys
+from tests.conftest import ExperimentFile
 from tests.flows.one_time import World
 from tests.flows.studies import column, rows, submitted
 
 Worlds = Callable[..., World]
-ExperimentFile = Callable[..., Path]
 
 
 class Without(httpx.HTTPTransport):

@@ -23,12 +23,9 @@ from pipeline.simulator import Simulator, parse_faults
 from pipeline.storage import keys
 from pipeline.storage.local import LocalStore
 from pipeline.storage.log import read_commits
-from tests.conftest import environment
+from tests.conftest import ExperimentFile, Simulate, WorkerFor, environment
 from tests.flows.studies import check_against_ledger, counts
 
-Simulate = Callable[..., Simulator]
-WorkerFor = Callable[..., Worker]
-ExperimentFile = Callable[..., Path]
 SIX_BATCHES = "pairs: {design: random, count: 12}\nbatch: {max_requests: 2}"
 PACE = {"PAIRLOG_QUIET_SECONDS": "600", "PAIRLOG_PAUSE_SECONDS": "0.05"}
 

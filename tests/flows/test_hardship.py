@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -20,14 +20,12 @@ from pipeline.operations.reading.reporting import status
 from pipeline.operations.resuming import resume
 from pipeline.operations.work.worker import Worker
 from pipeline.settings import Settings
-from pipeline.simulator import Simulator, parse_faults
 from pipeline.simulator import environment as everywhere
+from pipeline.simulator import parse_faults
 from pipeline.storage.local import LocalStore
-from tests.conftest import environment
+from tests.conftest import ExperimentFile, Simulate, WorkerFor, environment
 from tests.flows.studies import check_against_ledger, column, counts, finished, problems, rows, submitted
 
-Simulate = Callable[..., Simulator]
-ExperimentFile = Callable[..., Path]
 MANY = "pairs: {design: random, count: 300}\nbatch: {max_requests: 30}"
 
 
@@ -38,7 +36,7 @@ def a_process(file: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
 
 @pytest.mark.parametrize("delay", [0.0, 0.15, 0.3])
 def test_a_worker_frozen_for_longer_than_its_lease_changes_nothing_when_it_wakes(
-    simulate: Simulate, worker_for: Callable[..., Worker], experiment_file: ExperimentFile, tmp_path: Path, delay: float
+    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile, tmp_path: Path, delay: float
 ) -> None:
     simulator = simulate()
     file = experiment_file(samples=40, more=MANY)
@@ -120,7 +118,7 @@ class _ReadOnly(LocalStore):
 
 
 def test_a_read_only_store_can_be_read_and_sends_nothing(
-    simulate: Simulate, worker_for: Callable[..., Worker], experiment_file: ExperimentFile, tmp_path: Path
+    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile, tmp_path: Path
 ) -> None:
     simulator = simulate()
     finished(worker_for(simulator), experiment_file())
@@ -219,7 +217,7 @@ def test_a_batch_that_the_key_does_not_show_neither_stops_the_others_nor_is_wait
 
 @pytest.mark.parametrize(("fault", "during"), [("create.lost=1", "list.401"), ("", "download.401")])
 def test_a_key_that_is_refused_is_said_once_and_not_waited_for(
-    simulate: Simulate, worker_for: Callable[..., Worker], experiment_file: ExperimentFile, fault: str, during: str
+    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile, fault: str, during: str
 ) -> None:
     simulator = simulate(faults=parse_faults(fault))
     worker = worker_for(simulator, PAIRLOG_QUIET_SECONDS="0.1")

@@ -10,13 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.operations.work.worker import Worker
-from pipeline.simulator import Simulator
-from tests.conftest import environment
+from tests.conftest import ExperimentFile, Simulate, WorkerFor, environment
 from tests.flows.listening import listening
 from tests.flows.studies import check_against_ledger, column, rows
-
-Simulate = Callable[..., Simulator]
 
 
 def pairlog(*arguments: str, env: dict[str, str], cwd: Path) -> subprocess.Popen[str]:
@@ -44,8 +40,8 @@ def _wait_for_the_experiment(root: Path, process: subprocess.Popen[str]) -> None
 @pytest.mark.parametrize("delay", [0.0, 0.05, 0.1, 0.2, 0.4, 0.8])
 def test_a_killed_worker_is_followed_by_one_that_finishes_the_same_table(
     simulate: Simulate,
-    worker_for: Callable[..., Worker],
-    experiment_file: Callable[..., Path],
+    worker_for: WorkerFor,
+    experiment_file: ExperimentFile,
     tmp_path: Path,
     delay: float,
 ) -> None:
@@ -76,7 +72,7 @@ def test_a_killed_worker_is_followed_by_one_that_finishes_the_same_table(
 
 
 def test_two_workers_at_once_pay_no_more_than_one(
-    simulate: Simulate, worker_for: Callable[..., Worker], experiment_file: Callable[..., Path], tmp_path: Path
+    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile, tmp_path: Path
 ) -> None:
     simulator = simulate(latency_seconds=0.5)
     file = experiment_file(samples=40, more="pairs: {design: random, count: 400}\nbatch: {max_requests: 50}")
@@ -93,7 +89,7 @@ Interrupted = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def interrupted(
-    simulate: Simulate, worker_for: Callable[..., Worker], experiment_file: Callable[..., Path], tmp_path: Path
+    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile, tmp_path: Path
 ) -> Iterator[Interrupted]:
     """Send signals to a worker and return how it ended; whatever that was, another one must finish the study."""
     simulator = simulate(latency_seconds=5)

@@ -1,6 +1,5 @@
 """Runs so large that what is known of them fills many commits: none is too large, and each may be the last."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
@@ -20,14 +19,11 @@ from pipeline.operations.studies.plans import plan
 from pipeline.operations.work.worker import Worker
 from pipeline.planning import first_batches
 from pipeline.settings import Settings
-from pipeline.simulator import Simulator
 from pipeline.storage.local import LocalStore
 from pipeline.storage.log import RunLog, in_commits
-from tests.conftest import environment
+from tests.conftest import ExperimentFile, Simulate, WorkerFor, environment
 from tests.flows.studies import counts, problems, submitted
 
-Simulate = Callable[..., Simulator]
-ExperimentFile = Callable[..., Path]
 NOTHING: Digest = digest(b"")
 
 
@@ -84,9 +80,7 @@ def many(experiment_file: ExperimentFile) -> Path:
     return experiment_file(samples=89, more="batch: {max_requests: 1}")
 
 
-def test_a_run_of_thousands_of_segments_is_opened_whole(
-    simulate: Simulate, worker_for: Callable[..., Worker], many: Path
-) -> None:
+def test_a_run_of_thousands_of_segments_is_opened_whole(simulate: Simulate, worker_for: WorkerFor, many: Path) -> None:
     worker = worker_for(simulate())
     planned = plan(str(many), worker=worker)
     (run,) = open_runs(worker, planned, experiment_digest=freeze(worker, planned))

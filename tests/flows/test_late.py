@@ -10,12 +10,12 @@ from pipeline.operations.cancelling import cancel
 from pipeline.operations.reading.auditing import audit_ledger
 from pipeline.operations.resuming import resume
 from pipeline.storage.local import LocalStore
+from tests.conftest import ExperimentFile
 from tests.flows.one_time import World
 from tests.flows.studies import column, counts, rows, submitted
 
 ANTHROPIC = "[{provider: anthropic, model: claude-haiku-5-5}]"
 OPENAI = "[{provider: openai, model: gpt-6-luna}]"
-ExperimentFile = Callable[..., Path]
 
 
 @pytest.mark.parametrize("latency", [0.0, 900.0])

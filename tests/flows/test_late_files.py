@@ -9,11 +9,11 @@ import httpx
 import pytest
 
 from pipeline.operations.resuming import resume
+from tests.conftest import ExperimentFile
 from tests.flows.one_time import World
 from tests.flows.studies import submitted
 
 Worlds = Callable[..., World]
-ExperimentFile = Callable[..., Path]
 Shown = dict[str, Any]  # Any: a batch as a provider shows it
 
 

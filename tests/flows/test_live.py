@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from io import BytesIO
 from pathlib import Path
 from threading import Thread, Timer
@@ -20,22 +20,21 @@ from pipeline.operations.resuming import resume
 from pipeline.operations.work.run import Notice
 from pipeline.operations.work.worker import Worker
 from pipeline.settings import Settings
-from pipeline.simulator import Simulator, parse_faults
+from pipeline.simulator import parse_faults
 from pipeline.storage.local import LocalStore
 from pipeline.storage.streams import LONGEST_LINE, decompressed, lines
-from tests.conftest import environment
+from tests.conftest import ExperimentFile, Simulate, WorkerFor, environment
 from tests.flows.listening import listening
 from tests.flows.slow_way import slow_way
 from tests.flows.studies import column, counts, finished, problems, rows, submitted
 
 LIVE = "[{{provider: openai, model: gpt-6-luna, mode: live, requests_per_second: {rate}}}]"
-Simulate = Callable[..., Simulator]
 MODERATED = b'{"error":{"message":"your input was flagged","code":"moderation"}}'
 FORBIDDEN = b'{"error":{"message":"the account has no access to this model","code":"forbidden"}}'
 
 
 def test_a_live_run_gives_the_same_outcomes_as_a_batch(
-    simulate: Simulate, worker_for: Callable[..., Worker], experiment_file: Callable[..., Path]
+    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile
 ) -> None:
     simulator = simulate()
     worker = worker_for(simulator)
@@ -50,9 +49,7 @@ def test_a_live_run_gives_the_same_outcomes_as_a_batch(
     assert problems(worker) == []
 
 
-def test_the_rate_is_kept(
-    simulate: Simulate, worker_for: Callable[..., Worker], experiment_file: Callable[..., Path]
-) -> None:
+def test_the_rate_is_kept(simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile) -> None:
     worker = worker_for(simulate())
     start = time.monotonic()
     finished(worker, experiment_file(judges=LIVE.format(rate=10)))
@@ -60,7 +57,7 @@ def test_the_rate_is_kept(
 
 
 def test_limits_and_passing_faults_are_waited_out(
-    simulate: Simulate, worker_for: Callable[..., Worker], experiment_file: Callable[..., Path]
+    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile
 ) -> None:
     simulator = simulate(faults=parse_faults("live.429:1=2,live.500=1,live.dropped=1"))
     worker = worker_for(simulator)
@@ -70,7 +67,7 @@ def test_limits_and_passing_faults_are_waited_out(
 
 
 def test_refusals_and_truncation_are_told_apart_live_too(
-    simulate: Simulate, worker_for: Callable[..., Worker], experiment_file: Callable[..., Path]
+    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile
 ) -> None:
     for fault, status in (("answer.refusal", "refused"), ("answer.length", "truncated")):
         worker = worker_for(simulate(faults=parse_faults(fault)))
@@ -79,7 +76,7 @@ def test_refusals_and_truncation_are_told_apart_live_too(
 
 
 def test_a_key_that_is_refused_stops_the_run_and_says_so(
-    simulate: Simulate, worker_for: Callable[..., Worker], experiment_file: Callable[..., Path]
+    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile
 ) -> None:
     simulator = simulate(faults=parse_faults("live.401"))
     worker = worker_for(simulator)
@@ -90,7 +87,7 @@ def test_a_key_that_is_refused_stops_the_run_and_says_so(
 
 
 def test_a_kill_loses_no_more_than_a_second(
-    simulate: Simulate, worker_for: Callable[..., Worker], experiment_file: Callable[..., Path], tmp_path: Path
+    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile, tmp_path: Path
 ) -> None:
     simulator = simulate()
     file = experiment_file(samples=20, judges=LIVE.format(rate=60))
@@ -112,7 +109,7 @@ def test_a_kill_loses_no_more_than_a_second(
 
 
 def test_a_refusal_of_the_account_loses_none_of_the_answers_under_way(
-    simulate: Simulate, worker_for: Callable[..., Worker], experiment_file: Callable[..., Path]
+    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile
 ) -> None:
     simulator = simulate()
     with slow_way(simulator, seconds=0.4, marked=b"number 5.", refusal=FORBIDDEN) as address:
@@ -148,8 +145,8 @@ class FullForAWhile(LocalStore):
 @pytest.mark.parametrize("interrupted", [False, True])
 def test_a_store_that_is_full_for_a_while_loses_none_of_the_answers_under_way(
     simulate: Simulate,
-    worker_for: Callable[..., Worker],
-    experiment_file: Callable[..., Path],
+    worker_for: WorkerFor,
+    experiment_file: ExperimentFile,
     tmp_path: Path,
     *,
     interrupted: bool,
@@ -187,7 +184,7 @@ class Doubtful(LocalStore):
 
 
 def test_answers_that_were_stored_although_the_store_denied_it_are_not_stored_again(
-    simulate: Simulate, experiment_file: Callable[..., Path], tmp_path: Path
+    simulate: Simulate, experiment_file: ExperimentFile, tmp_path: Path
 ) -> None:
     simulator = simulate()
     store = Doubtful(tmp_path / "store")
@@ -215,7 +212,7 @@ class Hangs(LocalStore):
 
 
 def test_a_worker_that_hangs_past_its_lease_begins_no_calls_that_another_makes(
-    simulate: Simulate, worker_for: Callable[..., Worker], experiment_file: Callable[..., Path], tmp_path: Path
+    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile, tmp_path: Path
 ) -> None:
     simulator = simulate()
     settings = Settings(environment(simulator, PAIRLOG_LEASE_SECONDS="1"))
@@ -234,7 +231,7 @@ def test_a_worker_that_hangs_past_its_lease_begins_no_calls_that_another_makes(
 
 
 def test_a_prompt_refused_for_its_content_ends_its_own_rows_only(
-    simulate: Simulate, worker_for: Callable[..., Worker], experiment_file: Callable[..., Path]
+    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile
 ) -> None:
     simulator = simulate()
     with slow_way(simulator, seconds=0.0, marked=b"number 5.", refusal=MODERATED) as address:
@@ -245,7 +242,7 @@ def test_a_prompt_refused_for_its_content_ends_its_own_rows_only(
 
 
 def test_an_answer_that_does_not_end_is_asked_for_once_and_ends_its_own_rows_only(
-    simulate: Simulate, worker_for: Callable[..., Worker], experiment_file: Callable[..., Path]
+    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile
 ) -> None:
     simulator = simulate()
     endless = b'{"choices":[{"message":{"content":"%s"}}]}' % (b"x" * LONGEST_LINE)
@@ -260,8 +257,8 @@ def test_an_answer_that_does_not_end_is_asked_for_once_and_ends_its_own_rows_onl
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_loses_none_of_the_answers_under_way(
     simulate: Simulate,
-    worker_for: Callable[..., Worker],
-    experiment_file: Callable[..., Path],
+    worker_for: WorkerFor,
+    experiment_file: ExperimentFile,
     tmp_path: Path,
     number: signal.Signals,
 ) -> None:
@@ -290,7 +287,7 @@ def test_an_interrupt_loses_none_of_the_answers_under_way(
 
 @pytest.mark.usefixtures("interruptible")
 def test_a_worker_that_is_interrupted_goes_on_from_what_it_stored(
-    simulate: Simulate, worker_for: Callable[..., Worker], experiment_file: Callable[..., Path]
+    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile
 ) -> None:
     simulator = simulate()
     with slow_way(simulator, seconds=0.7) as address:
@@ -305,7 +302,7 @@ def test_a_worker_that_is_interrupted_goes_on_from_what_it_stored(
 
 
 def test_answers_are_counted_as_they_are_stored(
-    simulate: Simulate, worker_for: Callable[..., Worker], experiment_file: Callable[..., Path]
+    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile
 ) -> None:
     worker = worker_for(simulate())
     runs = submitted(worker, experiment_file(judges=LIVE.format(rate=10)))

@@ -12,11 +12,11 @@ from pipeline.operations.cancelling import cancel
 from pipeline.operations.resuming import resume
 from pipeline.simulator import parse_faults
 from pipeline.storage.local import LocalStore
+from tests.conftest import ExperimentFile
 from tests.flows.one_time import World
 from tests.flows.studies import column, only_batch, rows, submitted
 
 Worlds = Callable[..., World]
-ExperimentFile = Callable[..., Path]
 
 
 def test_nobody_voids_by_hand_what_may_be_on_its_way(world: Worlds, experiment_file: ExperimentFile) -> None:

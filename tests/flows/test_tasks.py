@@ -20,11 +20,10 @@ from pipeline.operations.studies.plans import plan
 from pipeline.operations.work.worker import Worker
 from pipeline.ranking import Ranking, RankingOptions, Unrankable
 from pipeline.ranking.report.markup import breakable
-from pipeline.simulator import Simulator
 from pipeline.simulator.faults import Fault
+from tests.conftest import ExperimentFile, Simulate, WorkerFor
 from tests.flows.studies import column, counts, finished, problems, rows
 
-Simulate = Callable[..., Simulator]
 SKILLS = {"fine/model-x:1": 2.0, "plain": 0.0, "poor": -2.0}
 WRITERS = "[{provider: openai, model: ['fine/model-x:1', plain, poor]}]"
 JUDGES = "[{provider: openai, model: [judge-one, judge-two]}]"
@@ -58,7 +57,7 @@ def a_generation(write: Callable[..., Path], judges: str = WRITERS, more: str = 
 
 
 def test_what_three_models_wrote_is_ranked_in_their_hidden_order_by_statement_and_overall(
-    simulate: Simulate, worker_for: Callable[..., Worker], write: Callable[..., Path]
+    simulate: Simulate, worker_for: WorkerFor, write: Callable[..., Path]
 ) -> None:
     simulator = simulate(skills=SKILLS, sharpness=2.0, seed=3)
     worker = worker_for(simulator)
@@ -75,7 +74,7 @@ def test_what_three_models_wrote_is_ranked_in_their_hidden_order_by_statement_an
 
 
 def test_a_judged_text_leads_back_to_the_request_that_wrote_it(
-    simulate: Simulate, worker_for: Callable[..., Worker], write: Callable[..., Path]
+    simulate: Simulate, worker_for: WorkerFor, write: Callable[..., Path]
 ) -> None:
     worker = worker_for(simulate(skills=SKILLS))
     finished(worker, a_generation(write))
@@ -98,7 +97,7 @@ def test_a_judged_text_leads_back_to_the_request_that_wrote_it(
     ],
 )
 def test_single_samples_are_judged_with_a_schema_and_with_tags(
-    simulate: Simulate, worker_for: Callable[..., Worker], write: Callable[..., Path],
+    simulate: Simulate, worker_for: WorkerFor, write: Callable[..., Path],
     answer: str, task: str, values: set[object], column_: str,
 ) -> None:  # fmt: skip
     worker = worker_for(simulate(skills=SKILLS, sharpness=1.0))
@@ -114,7 +113,7 @@ def test_single_samples_are_judged_with_a_schema_and_with_tags(
 
 
 def test_a_refused_or_failed_generation_is_not_judged_and_the_plan_says_so(
-    simulate: Simulate, worker_for: Callable[..., Worker], write: Callable[..., Path]
+    simulate: Simulate, worker_for: WorkerFor, write: Callable[..., Path]
 ) -> None:
     faults = {"answer.refusal": Fault(value=0.25, times=1), "answer.length": Fault(value=0.125, times=1)}
     worker = worker_for(simulate(skills=SKILLS, faults=faults))
@@ -129,7 +128,7 @@ def test_a_refused_or_failed_generation_is_not_judged_and_the_plan_says_so(
 
 
 def test_the_report_names_whose_texts_were_not_there_to_be_judged_and_why(
-    simulate: Simulate, worker_for: Callable[..., Worker], write: Callable[..., Path]
+    simulate: Simulate, worker_for: WorkerFor, write: Callable[..., Path]
 ) -> None:
     faults = {"answer.refusal": Fault(value=0.25, times=1), "answer.length": Fault(value=0.125, times=1)}
     worker = worker_for(simulate(skills=SKILLS, faults=faults))
@@ -168,7 +167,7 @@ def page_of(worker: Worker, name: ExperimentName) -> str:
 
 
 def test_an_empty_generation_is_not_judged_and_never_a_tie(
-    simulate: Simulate, worker_for: Callable[..., Worker], write: Callable[..., Path]
+    simulate: Simulate, worker_for: WorkerFor, write: Callable[..., Path]
 ) -> None:
     worker = worker_for(simulate(skills=SKILLS, faults={"answer.empty": Fault(value=0.25, times=1)}, tie_rate=0.0))
     finished(worker, a_generation(write))
@@ -186,7 +185,7 @@ def test_an_empty_generation_is_not_judged_and_never_a_tie(
 
 
 def test_an_experiment_that_has_not_ended_is_not_judged(
-    simulate: Simulate, worker_for: Callable[..., Worker], write: Callable[..., Path]
+    simulate: Simulate, worker_for: WorkerFor, write: Callable[..., Path]
 ) -> None:
     worker = worker_for(simulate())
     file = write("judged", f"samples: generations://answers\njudges: {JUDGES}\n")
@@ -206,7 +205,7 @@ def test_an_experiment_that_has_not_ended_is_not_judged(
     ],
 )
 def test_asking_for_an_experiment_again_changes_nothing_and_sends_nothing(
-    simulate: Simulate, worker_for: Callable[..., Worker], write: Callable[..., Path], task: str
+    simulate: Simulate, worker_for: WorkerFor, write: Callable[..., Path], task: str
 ) -> None:
     simulator = simulate()
     file = write("again", f"samples: prompts.jsonl\ntask: {task}\njudges: [{{provider: openai, model: m}}]\n")
@@ -217,9 +216,7 @@ def test_asking_for_an_experiment_again_changes_nothing_and_sends_nothing(
     assert simulator.ledger.totals.requests == billed == first.counts.ok
 
 
-def test_an_experiment_keeps_its_task(
-    simulate: Simulate, worker_for: Callable[..., Worker], write: Callable[..., Path]
-) -> None:
+def test_an_experiment_keeps_its_task(simulate: Simulate, worker_for: WorkerFor, write: Callable[..., Path]) -> None:
     worker = worker_for(simulate())
     finished(worker, a_generation(write))
     other = write("answers", "samples: prompts.jsonl\ntask: compliance\njudges: [{provider: openai, model: m}]\n")
@@ -228,7 +225,7 @@ def test_an_experiment_keeps_its_task(
 
 
 def test_a_judge_that_says_not_applicable_is_counted_apart_and_never_as_a_tie(
-    simulate: Simulate, worker_for: Callable[..., Worker], experiment_file: Callable[..., Path]
+    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile
 ) -> None:
     simulator = simulate(abstain_rate=0.4, tie_rate=0.2, seed=5)
     worker = worker_for(simulator)
@@ -251,7 +248,7 @@ def test_a_judge_that_says_not_applicable_is_counted_apart_and_never_as_a_tie(
 
 
 def test_rates_and_grades_come_with_intervals_by_contestant_and_criterion_and_with_agreement(
-    simulate: Simulate, worker_for: Callable[..., Worker], write: Callable[..., Path]
+    simulate: Simulate, worker_for: WorkerFor, write: Callable[..., Path]
 ) -> None:
     worker = worker_for(simulate(skills=SKILLS, sharpness=1.0))
     finished(worker, a_generation(write))
@@ -288,7 +285,7 @@ def test_rates_and_grades_come_with_intervals_by_contestant_and_criterion_and_wi
 
 
 def test_what_compares_nothing_has_no_ranking_and_says_so(
-    simulate: Simulate, worker_for: Callable[..., Worker], write: Callable[..., Path]
+    simulate: Simulate, worker_for: WorkerFor, write: Callable[..., Path]
 ) -> None:
     worker = worker_for(simulate())
     finished(worker, a_generation(write))

@@ -1,7 +1,6 @@
 """Studies on any store: workers, a store that counts as proven, and the keys it holds."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
 
@@ -14,8 +13,6 @@ from pipeline.storage.probe import StoreMark
 from pipeline.tasks import tasks
 from tests.conftest import environment
 
-Simulate = Callable[..., Simulator]
-ExperimentFile = Callable[..., Path]
 WorkerOn = Callable[[Store, Simulator], Worker]
 
 

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -31,18 +31,15 @@ from pipeline.operations.studies.opening import freeze, open_runs
 from pipeline.operations.studies.plans import plan
 from pipeline.operations.work.worker import Worker
 from pipeline.settings import Settings
-from pipeline.simulator import Simulator
 from pipeline.storage import keys
 from pipeline.storage.log import RunLog, current_state, read_commits, state_as_of
 from pipeline.storage.probe import StoreMark
 from pipeline.storage.s3 import S3Store
-from tests.conftest import environment
+from tests.conftest import ExperimentFile, Simulate, environment
 from tests.flows.studies import check_against_ledger, finished
 from tests.storage.proxy import Proxy
 from tests.storage.servers import S3Server
 
-Simulate = Callable[..., Simulator]
-ExperimentFile = Callable[..., Path]
 DIGEST = Digest("0" * 64)
 
 

@@ -16,9 +16,10 @@ from pipeline.storage import Store, keys
 from pipeline.storage.local import LocalStore
 from pipeline.storage.memory import MemoryStore
 from pipeline.storage.s3 import S3Store
+from tests.conftest import ExperimentFile, Simulate
 from tests.flows.studies import finished, problems, submitted
 from tests.storage.servers import S3Server
-from tests.storage.studying import ExperimentFile, Simulate, WorkerOn, keys_of, proven
+from tests.storage.studying import WorkerOn, keys_of, proven
 
 
 @pytest.fixture

@@ -14,10 +14,11 @@ from pipeline.notebook import open_study
 from pipeline.operations.studies.opening import freeze, open_runs
 from pipeline.operations.studies.plans import plan
 from pipeline.storage.s3 import S3Store
+from tests.conftest import ExperimentFile, Simulate
 from tests.flows.studies import check_against_ledger, finished, problems, rows
 from tests.storage.proxy import Call, Proxy
 from tests.storage.servers import READER, WORKER, S3Server
-from tests.storage.studying import ExperimentFile, Simulate, WorkerOn, keys_of, proven
+from tests.storage.studying import WorkerOn, keys_of, proven
 
 POLICIES = Path(__file__).parents[2] / "infra" / "policies"
 

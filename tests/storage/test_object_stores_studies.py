@@ -18,10 +18,10 @@ from pipeline.simulator import Simulator
 from pipeline.storage import Store
 from pipeline.storage.gcs import GcsStore
 from pipeline.storage.s3 import S3Store
-from tests.conftest import environment
+from tests.conftest import ExperimentFile, Simulate, environment
 from tests.flows.studies import check_against_ledger, finished, rows
 from tests.storage.servers import S3Server
-from tests.storage.studying import ExperimentFile, Simulate, WorkerOn, proven
+from tests.storage.studying import WorkerOn, proven
 
 
 def test_the_usual_readers_read_comparisons_from_s3(

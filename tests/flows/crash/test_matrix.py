@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from pipeline.simulator import Simulator
+from tests.conftest import Simulate
 
 QUICK = ["kill-before", "kill-after", "refused-503,applied-503,applied-reset", "overtaken-before"]
 WHOLE = [*QUICK, "overtaken-after", "kill-during", "io-error", "no-space", "lost-acknowledgement"]
 ROOT = Path(__file__).parents[3]
-Simulate = Callable[..., Simulator]
 Record = Callable[[str, object], None]
 
 
