@@ -8,9 +8,7 @@ import pytest
 
 from pipeline.cli import run
 from pipeline.simulator import Simulator
-from tests.conftest import environment
-
-Simulate = Callable[..., Simulator]
+from tests.conftest import Simulate, environment
 
 
 class Called(msgspec.Struct):
@@ -35,9 +33,7 @@ def a_file(folder: Path, rows: list[str]) -> Path:
 
 
 @pytest.fixture
-def pairlog(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Callable[..., Called]:
+def pairlog(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Pairlog:
     """Call a command in this process, in a folder of its own and with nothing of ours in the environment."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
@@ -53,8 +49,18 @@ def pairlog(
 
 
 @pytest.fixture
-def simulator(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> Simulator:
-    simulator = simulate()
-    for name, value in environment(simulator).items():
-        monkeypatch.setenv(name, value)
-    return simulator
+def provide(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> Simulate:
+    """Start a simulator with the given settings, which commands then find as their provider."""
+
+    def start(**fields: object) -> Simulator:
+        simulator = simulate(**fields)
+        for name, value in environment(simulator).items():
+            monkeypatch.setenv(name, value)
+        return simulator
+
+    return start
+
+
+@pytest.fixture
+def simulator(provide: Simulate) -> Simulator:
+    return provide()

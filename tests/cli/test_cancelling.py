@@ -1,27 +1,22 @@
 """What a person is told of batches that are to end: those being cancelled, and those whose answers are not shown."""
 
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
 from pipeline.simulator import parse_faults
-from tests.cli.conftest import Called, Simulate
-from tests.conftest import environment
+from tests.cli.conftest import Pairlog
+from tests.conftest import ExperimentFile, Simulate
 
-Pairlog = Callable[..., Called]
-ExperimentFile = Callable[..., Path]
 RUNS = [f"essays--default--openai--gpt-6-luna--{level}--forward" for level in ("low", "high")]
 JUDGES = "[{provider: openai, model: gpt-6-luna, reasoning: [low, high]}]"
 
 
 @pytest.fixture
-def slow(pairlog: Pairlog, simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> Pairlog:
+def slow(pairlog: Pairlog, provide: Simulate) -> Pairlog:
     """Commands whose provider takes a day for a batch."""
-    for name, value in environment(simulate(latency_seconds=86_400)).items():
-        monkeypatch.setenv(name, value)
+    provide(latency_seconds=86_400)
     return pairlog
 
 
@@ -68,10 +63,9 @@ def test_where_one_run_is_being_cancelled_the_others_are_told_apart(
 
 
 def test_what_was_not_sent_is_cancelled_at_once(
-    pairlog: Pairlog, simulate: Simulate, monkeypatch: pytest.MonkeyPatch, experiment_file: ExperimentFile
+    pairlog: Pairlog, provide: Simulate, experiment_file: ExperimentFile
 ) -> None:
-    for name, value in environment(simulate(faults=parse_faults("create.401"))).items():
-        monkeypatch.setenv(name, value)
+    provide(faults=parse_faults("create.401"))
     assert pairlog("submit", experiment_file()).code == 1
     called = pairlog("cancel", "essays")
     assert (called.code, called.last_line) == (0, "1 batch cancelled")
@@ -79,10 +73,9 @@ def test_what_was_not_sent_is_cancelled_at_once(
 
 
 def test_until_when_answers_are_waited_for_that_a_provider_does_not_show(
-    pairlog: Pairlog, simulate: Simulate, monkeypatch: pytest.MonkeyPatch, experiment_file: ExperimentFile
+    pairlog: Pairlog, provide: Simulate, experiment_file: ExperimentFile
 ) -> None:
-    for name, value in environment(simulate(faults=parse_faults("output.absent"))).items():
-        monkeypatch.setenv(name, value)
+    provide(faults=parse_faults("output.absent"))
     assert pairlog("submit", experiment_file()).code == 0
     assert "UTC for answers that the provider may still show" in pairlog("resume", "--once").err
     told = pairlog("status").err

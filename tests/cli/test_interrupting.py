@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.simulator import Simulator
-from tests.cli.conftest import Called
-from tests.conftest import environment
+from tests.cli.conftest import Called, Pairlog
+from tests.conftest import ExperimentFile, Simulate, environment
 
 RESUMES = "stopped: interrupted; nothing is lost: `pairlog resume` continues from here"
 # The process must hear signals that a test's starter may ignore.
@@ -59,7 +59,7 @@ def test_ctrl_c_while_modules_are_imported_is_one_plain_line(start: Start, modul
 
 
 def test_ctrl_c_before_anything_was_planned_does_not_speak_of_resuming(
-    start: Start, experiment_file: Callable[..., Path], tmp_path: Path
+    start: Start, experiment_file: ExperimentFile, tmp_path: Path
 ) -> None:
     process = start("run", experiment_file(), options=("-X", "importtime"), OPENAI_API_KEY="k")
     called = interrupted_at("scipy.sparse._sparsetools", process)  # which pairs are linked is seen before all else
@@ -68,7 +68,7 @@ def test_ctrl_c_before_anything_was_planned_does_not_speak_of_resuming(
 
 
 def test_ctrl_c_while_batches_are_polled_says_that_nothing_is_lost(
-    start: Start, simulate: Callable[..., Simulator], experiment_file: Callable[..., Path]
+    start: Start, simulate: Simulate, experiment_file: ExperimentFile
 ) -> None:
     process = start("run", experiment_file(), **environment(simulate(latency_seconds=600.0)))
     assert process.stderr is not None
@@ -78,7 +78,7 @@ def test_ctrl_c_while_batches_are_polled_says_that_nothing_is_lost(
 
 
 def test_ctrl_c_in_a_command_that_only_reads_claims_nothing(
-    start: Start, pairlog: Callable[..., Called], simulator: Simulator, experiment_file: Callable[..., Path]
+    start: Start, pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile
 ) -> None:
     assert pairlog("submit", experiment_file(), "--store", "store").code == 0
     run = "essays--default--openai--gpt-6-luna--default--forward"

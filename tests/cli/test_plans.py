@@ -2,18 +2,16 @@
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from pipeline.simulator import Simulator
-from tests.cli.conftest import Called, Pairlog
+from tests.cli.conftest import Pairlog
+from tests.conftest import ExperimentFile
 
 
-def test_plan_counts_and_touches_nothing(
-    pairlog: Callable[..., Called], experiment_file: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_plan_counts_and_touches_nothing(pairlog: Pairlog, experiment_file: ExperimentFile, tmp_path: Path) -> None:
     file = experiment_file(more="directions: [forward, reverse]\nbatch: {max_requests: 4}")
     before = sorted(tmp_path.rglob("*"))
     called = pairlog("plan", file, "--json")
@@ -24,7 +22,7 @@ def test_plan_counts_and_touches_nothing(
 
 
 def test_plan_says_what_is_new_what_stays_and_what_would_change(
-    pairlog: Callable[..., Called], simulator: Simulator, experiment_file: Callable[..., Path]
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile
 ) -> None:
     two = "[{provider: openai, model: gpt-6-luna, reasoning: [none, low]}]"
     assert pairlog("submit", experiment_file(judges=two)).code == 0
@@ -59,7 +57,7 @@ def test_plan_says_what_is_new_what_stays_and_what_would_change(
     ],
 )
 def test_a_change_is_refused_with_the_samples_it_is_about_and_how_pairs_are_added(
-    pairlog: Callable[..., Called], simulator: Simulator, tmp_path: Path, rows: str, more: str, words: str
+    pairlog: Pairlog, simulator: Simulator, tmp_path: Path, rows: str, more: str, words: str
 ) -> None:
     file = "name: few\nsamples: s.csv\njudges: [{provider: openai, model: gpt-6-luna}]\n"
     (tmp_path / "s.csv").write_text("id,text\na,one\nb,two\nc,three\n")
@@ -73,7 +71,7 @@ def test_a_change_is_refused_with_the_samples_it_is_about_and_how_pairs_are_adde
         assert words in called.err
 
 
-def test_plan_says_how_many_blank_rows_were_left_out(pairlog: Callable[..., Called], tmp_path: Path) -> None:
+def test_plan_says_how_many_blank_rows_were_left_out(pairlog: Pairlog, tmp_path: Path) -> None:
     (tmp_path / "s.csv").write_text("id,text\na,one\n,\nb,two\n,\n")
     (tmp_path / "e.yaml").write_text("name: few\nsamples: s.csv\njudges: [{provider: openai, model: gpt-6-luna}]\n")
     called = pairlog("plan", tmp_path / "e.yaml")
@@ -108,7 +106,7 @@ def test_plan_says_how_many_blank_rows_were_left_out(pairlog: Callable[..., Call
     ],
 )
 def test_mistakes_that_are_seen_late_name_their_line_and_field_too(
-    pairlog: Callable[..., Called], tmp_path: Path, lines: str, words: str
+    pairlog: Pairlog, tmp_path: Path, lines: str, words: str
 ) -> None:
     (tmp_path / "s.csv").write_text("id,text\na,one\nb,two\nc,three\n")
     plain = {"samples": "samples: s.csv", "judges": "judges: [{provider: openai, model: m}]"}
@@ -124,9 +122,9 @@ def test_mistakes_that_are_seen_late_name_their_line_and_field_too(
     ("model", "is_told"), [("gpt-6-lunaaa", True), ("gpt-6-luna", False), ("gpt-5-2026-01-01", False)]
 )
 def test_a_model_that_is_spelled_like_a_known_one_is_noted_and_not_refused(
-    pairlog: Callable[..., Called],
+    pairlog: Pairlog,
     simulator: Simulator,
-    experiment_file: Callable[..., Path],
+    experiment_file: ExperimentFile,
     model: str,
     is_told: bool,
 ) -> None:
@@ -156,7 +154,7 @@ SELVES = "only `rank --by sample` counts such a pair"
     ],
 )
 def test_pairs_of_a_contestant_with_itself_are_told_before_they_are_paid_for(
-    pairlog: Callable[..., Called], simulator: Simulator, tmp_path: Path, rows: str, pairs: int, words: str | None
+    pairlog: Pairlog, simulator: Simulator, tmp_path: Path, rows: str, pairs: int, words: str | None
 ) -> None:
     (tmp_path / "s.csv").write_text(rows)
     (tmp_path / "e.yaml").write_text("name: few\nsamples: s.csv\njudges: [{provider: openai, model: gpt-6-luna}]\n")
@@ -166,7 +164,7 @@ def test_pairs_of_a_contestant_with_itself_are_told_before_they_are_paid_for(
         assert words in said if words else "with itself" not in said
 
 
-def test_plan_counts_duplicate_rows(pairlog: Callable[..., Called], experiment_file: Callable[..., Path]) -> None:
+def test_plan_counts_duplicate_rows(pairlog: Pairlog, experiment_file: ExperimentFile) -> None:
     file = experiment_file()
     with (file.parent / "samples.csv").open("a", encoding="utf-8") as samples:
         samples.write("s0,The text that has number 0.\n")
@@ -185,7 +183,7 @@ def test_plan_counts_duplicate_rows(pairlog: Callable[..., Called], experiment_f
     ],
 )
 def test_samples_that_make_no_request_are_refused_so_that_the_name_stays_free(
-    pairlog: Callable[..., Called], simulator: Simulator, tmp_path: Path, samples: str, more: str, message: str
+    pairlog: Pairlog, simulator: Simulator, tmp_path: Path, samples: str, more: str, message: str
 ) -> None:
     (tmp_path / "s.csv").write_text(samples)
     judges = "judges: [{provider: openai, model: gpt-6-luna}]"
@@ -201,7 +199,7 @@ APART = "pairs: {design: random, count: 3, seed: 1}"
 
 @pytest.mark.parametrize("command", ["plan", "submit", "run"])
 def test_pairs_that_fall_apart_are_told_of_before_anything_is_paid_for(
-    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path], command
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile, command
 ):
     called = pairlog(command, experiment_file(samples=8, more=APART))
     assert called.code == 0
@@ -211,7 +209,7 @@ def test_pairs_that_fall_apart_are_told_of_before_anything_is_paid_for(
     assert "warning" not in enough.err
 
 
-def test_plan_counts_parts_and_unpaired_samples(pairlog: Pairlog, experiment_file: Callable[..., Path]):
+def test_plan_counts_parts_and_unpaired_samples(pairlog: Pairlog, experiment_file: ExperimentFile):
     document = json.loads(pairlog("plan", experiment_file(samples=8, more=APART), "--json").out)
     assert (document["parts"], document["unpaired"]) == (2, 3)
     document = json.loads(pairlog("plan", experiment_file(), "--json").out)

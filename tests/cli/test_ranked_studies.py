@@ -1,18 +1,17 @@
 """Experiments of a store as they are ranked: early, whole, together, by group."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from pipeline.simulator import Simulator
-from tests.cli.conftest import Pairlog, Simulate
-from tests.conftest import environment
+from tests.cli.conftest import Pairlog
+from tests.conftest import ExperimentFile, Simulate, environment
 
 
 def test_a_study_is_provisional_until_every_request_has_ended(
-    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path], tmp_path
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile, tmp_path
 ):
     file = experiment_file(more="directions: [forward, reverse]")
     assert pairlog("submit", file).code == 0
@@ -33,9 +32,7 @@ def test_a_study_is_provisional_until_every_request_has_ended(
     assert "<b>Provisional.</b>" not in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
-def test_a_sample_that_no_pair_names_is_missed(
-    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path]
-):
+def test_a_sample_that_no_pair_names_is_missed(pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile):
     file = experiment_file(more="pairs: {design: random, count: 2, seed: 1}")
     assert pairlog("run", file, "--interval", "0").code == 0
     called = pairlog("rank", "essays")
@@ -44,7 +41,7 @@ def test_a_sample_that_no_pair_names_is_missed(
 
 
 def test_experiments_over_the_same_samples_are_ranked_together(
-    pairlog: Pairlog, simulate: Simulate, experiment_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    pairlog: Pairlog, simulate: Simulate, experiment_file: ExperimentFile, monkeypatch: pytest.MonkeyPatch
 ):
     for variable, value in environment(simulate(tie_rate=0.3)).items():
         monkeypatch.setenv(variable, value)
@@ -70,7 +67,7 @@ def test_experiments_over_the_same_samples_are_ranked_together(
 
 
 def test_an_id_that_stands_for_another_text_elsewhere_is_not_ranked_with_it(
-    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path], tmp_path
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile, tmp_path
 ):
     assert pairlog("submit", experiment_file()).code == 0
     file = experiment_file(name="other")
@@ -85,7 +82,7 @@ def test_an_id_that_stands_for_another_text_elsewhere_is_not_ranked_with_it(
 
 
 def test_groups_that_share_nobody_are_ranked_alone(
-    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path], tmp_path
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile, tmp_path
 ):
     file = experiment_file()
     rows = [f"s{number},Text {number}.,g{number % 2}" for number in range(8)]
@@ -100,10 +97,9 @@ def test_groups_that_share_nobody_are_ranked_alone(
 
 
 def test_rank_says_in_one_line_that_the_judges_have_faults_and_where_to_look(
-    pairlog: Pairlog, simulate: Simulate, experiment_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    pairlog: Pairlog, provide: Simulate, experiment_file: ExperimentFile
 ) -> None:
-    for name, value in environment(simulate(bias=9.0)).items():
-        monkeypatch.setenv(name, value)
+    provide(bias=9.0)
     judges = "[{provider: openai, model: [gpt-6-luna, gpt-6-sol]}]"
     file = experiment_file(judges=judges, more="directions: [forward, reverse]", samples=8)
     assert pairlog("run", file, "--interval", "0").code == 0
@@ -114,7 +110,7 @@ def test_rank_says_in_one_line_that_the_judges_have_faults_and_where_to_look(
 
 
 def test_the_rows_that_results_wrote_are_ranked_alike_from_csv_and_parquet(
-    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path], tmp_path: Path
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile, tmp_path: Path
 ) -> None:
     assert pairlog("run", experiment_file(more="directions: [forward, reverse]"), "--interval", "0").code == 0
     found = []

@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,12 +13,11 @@ from pipeline.cli.app import IN_ORDER_OF_USE
 from pipeline.cli.screen import people
 from pipeline.cli.widths import fitted
 from pipeline.simulator import Simulator, parse_faults
-from tests.cli.conftest import Called
-from tests.conftest import environment
+from tests.cli.conftest import Pairlog
+from tests.conftest import ExperimentFile, Simulate
 
 JUDGES = "[{provider: openai, model: a-model-with-quite-a-long-name, reasoning: [none, low]}]"
 RUNS = [f"essays--default--openai--a-model-with-quite-a-long-name--{level}--forward" for level in ("none", "low")]
-Pairlog = Callable[..., Called]
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +76,7 @@ def test_the_version_is_told(pairlog: Pairlog) -> None:
 
 
 def test_ids_of_runs_can_be_copied_whole_and_their_numbers_are_summed(
-    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path]
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile
 ) -> None:
     file = experiment_file(judges=JUDGES)
     planned = pairlog("plan", file).err.splitlines()
@@ -91,7 +89,7 @@ def test_ids_of_runs_can_be_copied_whole_and_their_numbers_are_summed(
 
 
 def test_a_wide_terminal_has_a_table(
-    pairlog: Pairlog, monkeypatch: pytest.MonkeyPatch, experiment_file: Callable[..., Path]
+    pairlog: Pairlog, monkeypatch: pytest.MonkeyPatch, experiment_file: ExperimentFile
 ) -> None:
     monkeypatch.setattr(people, "width", 150)
     lines = pairlog("plan", experiment_file(judges=JUDGES)).err.splitlines()
@@ -151,13 +149,10 @@ def test_headings_over_numbers_give_way_before_names() -> None:
 
 def test_status_tells_what_was_sent_from_what_was_not(
     pairlog: Pairlog,
-    simulate: Callable[..., Simulator],
-    monkeypatch: pytest.MonkeyPatch,
-    experiment_file: Callable[..., Path],
+    provide: Simulate,
+    experiment_file: ExperimentFile,
 ) -> None:
-    simulator = simulate(latency_seconds=60, faults=parse_faults("create.401=2"))
-    for name, value in environment(simulator).items():
-        monkeypatch.setenv(name, value)
+    provide(latency_seconds=60, faults=parse_faults("create.401=2"))
     file = experiment_file(judges=JUDGES)
     pairlog("submit", file)
     refused = pairlog("status").err
@@ -171,12 +166,10 @@ def test_status_tells_what_was_sent_from_what_was_not(
 
 def test_status_says_what_needs_a_person_and_what_helps(
     pairlog: Pairlog,
-    simulate: Callable[..., Simulator],
-    monkeypatch: pytest.MonkeyPatch,
-    experiment_file: Callable[..., Path],
+    provide: Simulate,
+    experiment_file: ExperimentFile,
 ) -> None:
-    for name, value in environment(simulate(faults=parse_faults("create.401=1"))).items():
-        monkeypatch.setenv(name, value)
+    provide(faults=parse_faults("create.401=1"))
     pairlog("submit", experiment_file())
     (batch,) = json.loads(pairlog("status", "--json").out)["experiments"][0]["runs"][0]["batches"]
     remedy = "mend the account; `pairlog resume` then sends it at once"
@@ -187,7 +180,7 @@ def test_status_says_what_needs_a_person_and_what_helps(
 
 
 def test_a_time_before_the_start_is_answered_in_words(
-    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path]
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile
 ) -> None:
     pairlog("submit", experiment_file())
     called = pairlog("status", "--as-of", "2020-01-01")
@@ -204,19 +197,17 @@ def test_whoever_finds_nothing_is_told_where_it_was_looked_for_and_how_to_name_a
 
 def test_where_there_is_no_terminal_progress_comes_in_lines(
     pairlog: Pairlog,
-    simulate: Callable[..., Simulator],
-    monkeypatch: pytest.MonkeyPatch,
-    experiment_file: Callable[..., Path],
+    provide: Simulate,
+    experiment_file: ExperimentFile,
 ) -> None:
-    for name, value in environment(simulate(latency_seconds=0.5)).items():
-        monkeypatch.setenv(name, value)
+    provide(latency_seconds=0.5)
     called = pairlog("run", experiment_file(), "--interval", "0.1")
     told = [line for line in called.err.splitlines() if line.endswith("have ended")]
     assert told == ["0 of 15 requests have ended", "15 of 15 requests have ended"]
 
 
 def test_a_folder_is_made_for_what_is_written_and_told_of(
-    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path], tmp_path: Path
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile, tmp_path: Path
 ) -> None:
     pairlog("run", experiment_file(), "--interval", "0")
     calls = {"results": "one/rows.csv", "rank": "two/ranking.csv", "report": "three/page.html"}
@@ -228,7 +219,7 @@ def test_a_folder_is_made_for_what_is_written_and_told_of(
 
 
 def test_explain_shows_prompt_and_answer_as_texts_under_headings_of_their_own(
-    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path], tmp_path: Path
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile, tmp_path: Path
 ) -> None:
     pairlog("run", experiment_file(), "--interval", "0")
     pairlog("results", "essays", "--out", "rows.jsonl")

@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -11,20 +10,20 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.simulator import Simulator, parse_faults
-from tests.cli.conftest import Called, Simulate
-from tests.conftest import environment
+from tests.cli.conftest import Pairlog
+from tests.conftest import ExperimentFile, Simulate
 
 COUNTS = ["planned", "ok", "unparsed", "refused", "truncated", "errored", "expired", "missing", "cancelled", "open"]
 
 
-def test_the_faults_of_the_simulator_can_be_listed(pairlog: Callable[..., Called]) -> None:
+def test_the_faults_of_the_simulator_can_be_listed(pairlog: Pairlog) -> None:
     called = pairlog("simulate", "--faults", "help")
     assert called.code == 0
     assert "expire.share" in called.err
 
 
 def test_status_counts_the_batches_that_are_done_and_names_them_to_programs(
-    pairlog: Callable[..., Called], simulator: Simulator, experiment_file: Callable[..., Path]
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile
 ) -> None:
     assert pairlog("run", experiment_file(), "--interval", "0").code == 0
     (run,) = json.loads(pairlog("status", "--json").out)["experiments"][0]["runs"]
@@ -40,7 +39,7 @@ def test_status_counts_the_batches_that_are_done_and_names_them_to_programs(
 
 
 def test_a_study_from_plan_to_results(
-    pairlog: Callable[..., Called], simulator: Simulator, experiment_file: Callable[..., Path], tmp_path: Path
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile, tmp_path: Path
 ) -> None:
     file = experiment_file()
     assert pairlog("submit", file).code == 0
@@ -64,7 +63,7 @@ def test_a_study_from_plan_to_results(
 
 
 def test_published_rows_say_their_schema_and_who_wrote_them(
-    pairlog: Callable[..., Called], simulator: Simulator, experiment_file: Callable[..., Path], tmp_path: Path
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile, tmp_path: Path
 ) -> None:
     assert pairlog("run", experiment_file(), "--interval", "0").code == 0
     (published,) = (tmp_path / ".pairlog/comparisons").rglob("*.parquet")
@@ -74,7 +73,7 @@ def test_published_rows_say_their_schema_and_who_wrote_them(
 
 
 def test_rows_of_a_version_that_knew_fewer_columns_are_read_without_them(
-    pairlog: Callable[..., Called], simulator: Simulator, experiment_file: Callable[..., Path], tmp_path: Path
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile, tmp_path: Path
 ) -> None:
     assert pairlog("run", experiment_file(more="batch: {max_requests: 8}"), "--interval", "0").code == 0
     older = min((tmp_path / ".pairlog/comparisons").rglob("*.parquet"))
@@ -88,7 +87,7 @@ def test_rows_of_a_version_that_knew_fewer_columns_are_read_without_them(
 
 
 def test_cells_that_a_spreadsheet_would_compute_are_neutralised(
-    pairlog: Callable[..., Called], simulator: Simulator, tmp_path: Path
+    pairlog: Pairlog, simulator: Simulator, tmp_path: Path
 ) -> None:
     with (tmp_path / "s.csv").open("w", newline="") as file:
         csv.writer(file).writerows([["id", "text"], ["=cmd()", "one"], ["@x", "two"], ["-1", "three"]])
@@ -101,7 +100,7 @@ def test_cells_that_a_spreadsheet_would_compute_are_neutralised(
 
 
 def test_events_tell_the_story_of_a_run(
-    pairlog: Callable[..., Called], simulator: Simulator, experiment_file: Callable[..., Path]
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile
 ) -> None:
     pairlog("run", experiment_file(), "--interval", "0")
     run_id = "essays--default--openai--gpt-6-luna--default--forward"
@@ -119,7 +118,7 @@ def test_events_tell_the_story_of_a_run(
 
 
 def test_explain_goes_back_to_the_raw_line_and_the_prompt(
-    pairlog: Callable[..., Called], simulator: Simulator, experiment_file: Callable[..., Path], tmp_path: Path
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile, tmp_path: Path
 ) -> None:
     pairlog("run", experiment_file(), "--interval", "0")
     pairlog("results", "essays", "--out", tmp_path / "o.parquet")
@@ -134,14 +133,11 @@ def test_explain_goes_back_to_the_raw_line_and_the_prompt(
 
 
 def test_cancel_keeps_what_was_answered_and_ends_the_rest(
-    pairlog: Callable[..., Called],
-    simulate: Simulate,
-    monkeypatch: pytest.MonkeyPatch,
-    experiment_file: Callable[..., Path],
+    pairlog: Pairlog,
+    provide: Simulate,
+    experiment_file: ExperimentFile,
 ) -> None:
-    simulator = simulate(latency_seconds=60, faults=parse_faults("cancel.share=0.4"))
-    for name, value in environment(simulator).items():
-        monkeypatch.setenv(name, value)
+    simulator = provide(latency_seconds=60, faults=parse_faults("cancel.share=0.4"))
     file = experiment_file()
     assert pairlog("submit", file).code == 0
     assert pairlog("cancel", "essays").code == 1
@@ -158,14 +154,11 @@ def test_cancel_keeps_what_was_answered_and_ends_the_rest(
 
 
 def test_strict_turns_failures_into_an_exit_code(
-    pairlog: Callable[..., Called],
-    simulate: Simulate,
-    monkeypatch: pytest.MonkeyPatch,
-    experiment_file: Callable[..., Path],
+    pairlog: Pairlog,
+    provide: Simulate,
+    experiment_file: ExperimentFile,
 ) -> None:
-    simulator = simulate(faults=parse_faults("answer.refusal=0.2"))
-    for name, value in environment(simulator).items():
-        monkeypatch.setenv(name, value)
+    provide(faults=parse_faults("answer.refusal=0.2"))
     file = experiment_file()
     done = pairlog("run", file, "--interval", "0")
     assert (done.code, done.last_line) == (0, "every request has ended: 12 ok, 3 not")
@@ -175,12 +168,12 @@ def test_strict_turns_failures_into_an_exit_code(
     assert "3 requests did not end as ok" in called.last_line
 
 
-def test_resuming_an_empty_store_is_done_at_once(pairlog: Callable[..., Called]) -> None:
+def test_resuming_an_empty_store_is_done_at_once(pairlog: Pairlog) -> None:
     assert pairlog("resume").code == 0
     assert pairlog("status").code == 0
 
 
-def test_the_demo_finds_the_true_order(pairlog: Callable[..., Called], tmp_path: Path) -> None:
+def test_the_demo_finds_the_true_order(pairlog: Pairlog, tmp_path: Path) -> None:
     called = pairlog("demo", "--store", tmp_path / "demo")
     assert called.code == 0
     assert "the order found, beside the true one" in called.err
@@ -197,9 +190,9 @@ def test_the_demo_finds_the_true_order(pairlog: Callable[..., Called], tmp_path:
 
 @pytest.mark.parametrize("has_ended", [False, True])
 def test_resume_goes_on_with_the_others_where_one_log_is_damaged_and_names_it(
-    pairlog: Callable[..., Called],
+    pairlog: Pairlog,
     simulator: Simulator,
-    experiment_file: Callable[..., Path],
+    experiment_file: ExperimentFile,
     tmp_path: Path,
     has_ended: bool,
 ) -> None:

@@ -1,7 +1,7 @@
 """Submitting many runs, some of which cannot be sent: the others are, and what was not is named."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -18,11 +18,9 @@ from pipeline.operations.work.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, parse_faults
 from pipeline.storage.local import LocalStore
-from tests.cli.conftest import Called
-from tests.conftest import environment
+from tests.cli.conftest import Pairlog
+from tests.conftest import ExperimentFile, Simulate, environment
 
-Simulate = Callable[..., Simulator]
-Pairlog = Callable[..., Called]
 THREE = (
     "[{provider: openai, model: gpt-6-luna}, {provider: anthropic, model: claude-haiku-5-5}, "
     "{provider: groq, model: llama-4}]"
@@ -47,7 +45,7 @@ def test_a_provider_that_refuses_is_named_in_the_end_and_the_others_get_their_ba
     simulator: Simulator,
     simulate: Simulate,
     monkeypatch: pytest.MonkeyPatch,
-    experiment_file: Callable[..., Path],
+    experiment_file: ExperimentFile,
     fault: str,
 ) -> None:
     refusing = simulate(faults=parse_faults(fault))
@@ -67,10 +65,9 @@ def test_a_provider_that_refuses_is_named_in_the_end_and_the_others_get_their_ba
 
 
 def test_an_accounts_fault_with_one_model_does_not_keep_others_of_the_provider_from_being_sent(
-    pairlog: Pairlog, simulate: Simulate, monkeypatch: pytest.MonkeyPatch, experiment_file: Callable[..., Path]
+    pairlog: Pairlog, provide: Simulate, experiment_file: ExperimentFile
 ) -> None:
-    for name, value in environment(simulate(faults=parse_faults("create.404=1"))).items():
-        monkeypatch.setenv(name, value)
+    provide(faults=parse_faults("create.404=1"))
     called = pairlog("submit", experiment_file(judges=LEVELS))
     assert (called.code, phases(pairlog)) == (1, {NONE: "refused", LOW: "submitted", HIGH: "submitted"})
     assert f"not sent: {NONE}: " in called.err
@@ -80,7 +77,7 @@ def test_an_accounts_fault_with_one_model_does_not_keep_others_of_the_provider_f
 def test_a_run_whose_log_is_damaged_is_named_and_the_others_are_sent(
     pairlog: Pairlog,
     simulator: Simulator,
-    experiment_file: Callable[..., Path],
+    experiment_file: ExperimentFile,
     tmp_path: Path,
     command: list[str],
 ) -> None:
@@ -97,7 +94,7 @@ def test_a_missing_key_of_one_provider_stops_all_of_them_before_anything_is_writ
     pairlog: Pairlog,
     simulator: Simulator,
     monkeypatch: pytest.MonkeyPatch,
-    experiment_file: Callable[..., Path],
+    experiment_file: ExperimentFile,
     tmp_path: Path,
 ) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
@@ -107,7 +104,7 @@ def test_a_missing_key_of_one_provider_stops_all_of_them_before_anything_is_writ
 
 
 def test_what_a_run_was_opened_with_is_kept_and_said(
-    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path]
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile
 ) -> None:
     assert pairlog("submit", experiment_file(judges=LEVELS)).code == 0
     same = pairlog("submit", experiment_file(judges=LEVELS))
@@ -138,7 +135,7 @@ class _Failing(LocalStore):
 
 
 def test_settings_that_turn_out_to_be_wrong_after_something_was_sent_stop_no_other_run(
-    simulator: Simulator, experiment_file: Callable[..., Path], tmp_path: Path
+    simulator: Simulator, experiment_file: ExperimentFile, tmp_path: Path
 ) -> None:
     store = _Failing(tmp_path / "store", f"requests/{LOW}/", ConfigError("access is denied"))
     with Worker(store, clock=SystemClock(), settings=Settings(environment(simulator))) as worker:
@@ -150,7 +147,7 @@ def test_settings_that_turn_out_to_be_wrong_after_something_was_sent_stop_no_oth
 
 
 def test_a_run_that_cannot_be_opened_for_dagster_is_named_and_the_others_are_opened(
-    simulator: Simulator, experiment_file: Callable[..., Path], tmp_path: Path
+    simulator: Simulator, experiment_file: ExperimentFile, tmp_path: Path
 ) -> None:
     store = _Failing(tmp_path / "store", f"log/{LOW}/", StoreError("the disk is full"))
     file = experiment_file(judges=LEVELS)
@@ -164,13 +161,11 @@ def test_a_run_that_cannot_be_opened_for_dagster_is_named_and_the_others_are_ope
 
 def test_cancelling_goes_on_with_the_others_where_one_log_is_damaged_and_names_it(
     pairlog: Pairlog,
-    simulate: Simulate,
-    monkeypatch: pytest.MonkeyPatch,
-    experiment_file: Callable[..., Path],
+    provide: Simulate,
+    experiment_file: ExperimentFile,
     tmp_path: Path,
 ) -> None:
-    for name, value in environment(simulate(latency_seconds=100_000)).items():
-        monkeypatch.setenv(name, value)
+    provide(latency_seconds=100_000)
     assert pairlog("submit", experiment_file(judges=LEVELS)).code == 0
     damage(tmp_path / ".pairlog", NONE)
     called = pairlog("cancel", "essays")
@@ -192,7 +187,7 @@ def test_cancelling_goes_on_with_the_others_where_one_log_is_damaged_and_names_i
 def test_more_requests_than_allowed_are_refused_before_anything_is_written_or_sent(
     pairlog: Pairlog,
     simulator: Simulator,
-    experiment_file: Callable[..., Path],
+    experiment_file: ExperimentFile,
     tmp_path: Path,
     command: list[str],
 ) -> None:
@@ -209,7 +204,7 @@ def test_more_requests_than_allowed_are_refused_before_anything_is_written_or_se
 
 
 def test_only_what_nobody_asked_for_yet_counts_against_the_most_requests(
-    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path]
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile
 ) -> None:
     two = LEVELS.replace(", high", "")
     assert pairlog("submit", experiment_file(judges=two), "--most-requests", "30").code == 0
@@ -222,7 +217,7 @@ def test_only_what_nobody_asked_for_yet_counts_against_the_most_requests(
 
 
 def test_later_turns_count_against_the_most_requests(
-    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path]
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile
 ) -> None:
     file = experiment_file(samples=3, more="task: conversation\nturns: ['Go on.', 'Why?']")
     refused = pairlog("submit", file, "--most-requests", "8")
@@ -232,10 +227,9 @@ def test_later_turns_count_against_the_most_requests(
 
 
 def test_what_may_have_been_created_is_told_with_what_settles_it_and_until_when(
-    pairlog: Pairlog, simulate: Simulate, monkeypatch: pytest.MonkeyPatch, experiment_file: Callable[..., Path]
+    pairlog: Pairlog, provide: Simulate, monkeypatch: pytest.MonkeyPatch, experiment_file: ExperimentFile
 ) -> None:
-    for name, value in environment(simulate(faults=parse_faults("create.dropped=1"))).items():
-        monkeypatch.setenv(name, value)
+    provide(faults=parse_faults("create.dropped=1"))
     monkeypatch.setenv("PAIRLOG_QUIET_SECONDS", "1")
     assert pairlog("submit", experiment_file()).code == 1
     said = pairlog("status").err
@@ -250,7 +244,7 @@ def test_what_may_have_been_created_is_told_with_what_settles_it_and_until_when(
 
 
 def test_a_run_that_another_worker_is_sending_is_told_as_such(
-    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path], tmp_path: Path
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile, tmp_path: Path
 ) -> None:
     store = LocalStore(tmp_path / ".pairlog")
     with Worker(store, clock=SystemClock(), settings=Settings(environment(simulator))) as other:

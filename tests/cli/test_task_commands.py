@@ -2,7 +2,6 @@
 
 import csv
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -10,18 +9,15 @@ import pytest
 
 from pipeline.simulator import Simulator
 from pipeline.simulator.faults import parse_faults
-from tests.cli.conftest import Called
-from tests.conftest import environment
+from tests.cli.conftest import Pairlog
+from tests.conftest import ExperimentFile, Simulate
 
 SKILLS = {"first-rate": 2.0, "second-rate": 0.0, "third-rate": -2.0}
 
 
 @pytest.fixture
-def talented(simulate: Callable[..., Simulator], monkeypatch: pytest.MonkeyPatch) -> Simulator:
-    simulator = simulate(skills=SKILLS, sharpness=2.0)
-    for name, value in environment(simulator).items():
-        monkeypatch.setenv(name, value)
-    return simulator
+def talented(provide: Simulate) -> Simulator:
+    return provide(skills=SKILLS, sharpness=2.0)
 
 
 @pytest.fixture
@@ -42,7 +38,7 @@ def chain(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_two_commands_generate_judge_and_find_the_hidden_order(
-    pairlog: Callable[..., Called], talented: Simulator, chain: tuple[Path, Path], tmp_path: Path
+    pairlog: Pairlog, talented: Simulator, chain: tuple[Path, Path], tmp_path: Path
 ) -> None:
     answers, judged = chain
     assert pairlog("run", answers, "--interval", "0").code == 0
@@ -57,7 +53,7 @@ def test_two_commands_generate_judge_and_find_the_hidden_order(
 
 
 def test_rank_says_in_words_that_nothing_was_compared_and_report_shows_what_was_found(
-    pairlog: Callable[..., Called], talented: Simulator, chain: tuple[Path, Path], tmp_path: Path
+    pairlog: Pairlog, talented: Simulator, chain: tuple[Path, Path], tmp_path: Path
 ) -> None:
     pairlog("run", chain[0], "--interval", "0")
     called = pairlog("rank", "answers")
@@ -70,7 +66,7 @@ def test_rank_says_in_words_that_nothing_was_compared_and_report_shows_what_was_
 
 
 def test_a_chain_to_an_unfinished_or_unknown_experiment_is_refused_before_anything_is_written(
-    pairlog: Callable[..., Called], talented: Simulator, chain: tuple[Path, Path]
+    pairlog: Pairlog, talented: Simulator, chain: tuple[Path, Path]
 ) -> None:
     answers, judged = chain
     assert "there is no experiment 'answers'" in pairlog("run", judged).last_line
@@ -85,14 +81,12 @@ def test_a_chain_to_an_unfinished_or_unknown_experiment_is_refused_before_anythi
 
 @pytest.mark.parametrize("task", ["compliance", "grading\nscale: {low: 1, high: 5}"])
 def test_a_report_of_nothing_readable_says_so_and_exits_with_1(
-    pairlog: Callable[..., Called],
-    simulate: Callable[..., Simulator],
-    monkeypatch: pytest.MonkeyPatch,
+    pairlog: Pairlog,
+    provide: Simulate,
     tmp_path: Path,
     task: str,
 ) -> None:
-    for name, value in environment(simulate(faults=parse_faults("answer.unparseable"))).items():
-        monkeypatch.setenv(name, value)
+    provide(faults=parse_faults("answer.unparseable"))
     (tmp_path / "samples.jsonl").write_text('{"id": "a", "text": "One."}\n{"id": "b", "text": "Two."}\n')
     (tmp_path / "mute.yaml").write_text(
         f"name: mute\ntask: {task}\nsamples: samples.jsonl\njudges: [{{provider: openai, model: m}}]\n"
@@ -105,7 +99,7 @@ def test_a_report_of_nothing_readable_says_so_and_exits_with_1(
     assert (tmp_path / "page.html").exists()
 
 
-def test_speceval_outputs_are_imported_by_a_command(pairlog: Callable[..., Called], tmp_path: Path) -> None:
+def test_speceval_outputs_are_imported_by_a_command(pairlog: Pairlog, tmp_path: Path) -> None:
     for candidate in ("model-a", "model-b"):
         folder = tmp_path / "outputs" / candidate
         folder.mkdir(parents=True)
@@ -126,7 +120,7 @@ def test_speceval_outputs_are_imported_by_a_command(pairlog: Callable[..., Calle
 
 
 def test_confidences_are_written_as_the_judge_said_them(
-    pairlog: Callable[..., Called], talented: Simulator, experiment_file: Callable[..., Path], tmp_path: Path
+    pairlog: Pairlog, talented: Simulator, experiment_file: ExperimentFile, tmp_path: Path
 ) -> None:
     assert pairlog("run", experiment_file(samples=30, more="task: compliance"), "--interval", "0").code == 0
     assert pairlog("results", "essays", "--out", tmp_path / "rows.csv").code == 0

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.simulator import Simulator
-from tests.cli.conftest import Called
+from tests.cli.conftest import Pairlog
 
-Pairlog = Callable[..., Called]
 Write = Callable[..., Path]
 
 

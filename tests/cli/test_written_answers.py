@@ -4,7 +4,6 @@ import csv
 import hashlib
 import json
 import re
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -19,6 +18,7 @@ import pytest
 from pipeline.ranking.tables import DIAGNOSTICS, RANKINGS
 from pipeline.simulator import Simulator
 from tests.cli.conftest import SMALL, Pairlog, a_file
+from tests.conftest import ExperimentFile
 
 
 def test_rankings_and_reports_are_written_where_a_url_says(pairlog: Pairlog, tmp_path):
@@ -90,7 +90,7 @@ def test_the_page_says_how_it_was_made_also_where_there_is_no_ranking(pairlog: P
 
 
 def test_the_page_of_an_experiment_says_whether_length_was_in_the_model(
-    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path], tmp_path
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile, tmp_path
 ):
     assert pairlog("run", experiment_file(), "--interval", "0").code == 0
     for more, answer in (([], "no"), (["--length"], "yes")):
@@ -101,7 +101,7 @@ def test_the_page_of_an_experiment_says_whether_length_was_in_the_model(
 
 
 def test_the_tables_of_a_study_that_grows_tell_which_answer_is_newest(
-    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path], tmp_path
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile, tmp_path
 ):
     for more in ("", "directions: [forward, reverse]"):
         assert pairlog("run", experiment_file(more=more), "--interval", "0").code == 0
@@ -120,7 +120,7 @@ def test_the_tables_of_a_study_that_grows_tell_which_answer_is_newest(
 
 
 def test_the_tables_of_two_experiments_are_one_dataset_to_every_reader(
-    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path], tmp_path
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile, tmp_path
 ):
     for name in ("essays", "poems"):
         assert pairlog("run", experiment_file(name=name), "--interval", "0").code == 0

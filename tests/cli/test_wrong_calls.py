@@ -1,18 +1,17 @@
 """Wrong calls, stores and environments: named before anything is written, and no key is ever shown."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from pipeline.simulator import Simulator, parse_faults
-from tests.cli.conftest import Called, Simulate
-from tests.conftest import environment
+from tests.cli.conftest import Pairlog
+from tests.conftest import ExperimentFile, Simulate
 
 
 @pytest.mark.parametrize("name", ["essays.yaml", "essay", "infra/essays.yml"])
 def test_an_experiment_that_is_called_by_its_file_is_guessed(
-    pairlog: Callable[..., Called], simulator: Simulator, experiment_file: Callable[..., Path], name: str
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile, name: str
 ) -> None:
     assert pairlog("submit", experiment_file()).code == 0
     for command in ("rank", "resume"):
@@ -32,7 +31,7 @@ def test_an_experiment_that_is_called_by_its_file_is_guessed(
     ],
 )
 def test_a_file_of_qualities_that_cannot_be_used_is_named_with_what_it_has(
-    pairlog: Callable[..., Called], tmp_path: Path, table: str, message: str
+    pairlog: Pairlog, tmp_path: Path, table: str, message: str
 ) -> None:
     (tmp_path / "essays.csv").write_text(table, encoding="utf-8")
     called = pairlog("simulate", "--qualities", "essays.csv")
@@ -40,7 +39,7 @@ def test_a_file_of_qualities_that_cannot_be_used_is_named_with_what_it_has(
     assert f"essays.csv {message}" in " ".join(called.err.split())
 
 
-def test_a_store_copied_from_a_mistyped_address_is_a_mistake(pairlog: Callable[..., Called], tmp_path: Path) -> None:
+def test_a_store_copied_from_a_mistyped_address_is_a_mistake(pairlog: Pairlog, tmp_path: Path) -> None:
     called = pairlog("store", "copy", tmp_path / "nowhere", tmp_path / "copy")
     assert called.code == 2
     assert "holds no experiment" in " ".join(called.err.split())
@@ -68,7 +67,7 @@ def test_a_store_copied_from_a_mistyped_address_is_a_mistake(pairlog: Callable[.
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
 def test_a_wrong_call_exits_2_and_writes_nothing(
-    pairlog: Callable[..., Called], tmp_path: Path, arguments: list[str], message: str
+    pairlog: Pairlog, tmp_path: Path, arguments: list[str], message: str
 ) -> None:
     called = pairlog(*arguments)
     assert called.code == 2
@@ -79,7 +78,7 @@ def test_a_wrong_call_exits_2_and_writes_nothing(
 
 
 def test_a_store_that_cannot_be_one_is_named(
-    pairlog: Callable[..., Called], simulator: Simulator, experiment_file: Callable[..., Path]
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile
 ) -> None:
     file = experiment_file()
     for command in (["plan", file], ["submit", file], ["run", file], ["resume"], ["status"], ["doctor"], ["audit"]):
@@ -118,10 +117,10 @@ def test_a_store_that_cannot_be_one_is_named(
     ],
 )
 def test_a_wrong_environment_exits_2_before_anything_is_written(
-    pairlog: Callable[..., Called],
+    pairlog: Pairlog,
     simulator: Simulator,
     monkeypatch: pytest.MonkeyPatch,
-    experiment_file: Callable[..., Path],
+    experiment_file: ExperimentFile,
     tmp_path: Path,
     name: str,
     value: str | None,
@@ -140,10 +139,10 @@ def test_a_wrong_environment_exits_2_before_anything_is_written(
 
 
 def test_resuming_without_the_key_is_refused_before_any_write(
-    pairlog: Callable[..., Called],
+    pairlog: Pairlog,
     simulator: Simulator,
     monkeypatch: pytest.MonkeyPatch,
-    experiment_file: Callable[..., Path],
+    experiment_file: ExperimentFile,
     tmp_path: Path,
 ) -> None:
     pairlog("submit", experiment_file())
@@ -154,7 +153,7 @@ def test_resuming_without_the_key_is_refused_before_any_write(
 
 
 def test_doctor_names_keys_but_never_their_values(
-    pairlog: Callable[..., Called], simulator: Simulator, monkeypatch: pytest.MonkeyPatch
+    pairlog: Pairlog, simulator: Simulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     good = pairlog("doctor")
@@ -170,15 +169,12 @@ def test_doctor_names_keys_but_never_their_values(
 
 
 def test_no_key_is_stored_logged_or_printed_anywhere(
-    pairlog: Callable[..., Called],
-    simulate: Simulate,
-    monkeypatch: pytest.MonkeyPatch,
-    experiment_file: Callable[..., Path],
+    pairlog: Pairlog,
+    provide: Simulate,
+    experiment_file: ExperimentFile,
     tmp_path: Path,
 ) -> None:
-    simulator = simulate(faults=parse_faults("create.401=1,poll.500=1,download.cut=1"))
-    for name, value in environment(simulator).items():
-        monkeypatch.setenv(name, value)
+    provide(faults=parse_faults("create.401=1,poll.500=1,download.cut=1"))
     said = ""
     for _ in range(2):
         called = pairlog("run", experiment_file(), "--interval", "0")
@@ -193,14 +189,14 @@ def test_no_key_is_stored_logged_or_printed_anywhere(
 
 
 @pytest.mark.parametrize("interval", ["inf", "1e12", "nan", "-1"])
-def test_an_interval_that_nobody_can_wait_for_is_a_mistake(pairlog: Callable[..., Called], interval: str) -> None:
+def test_an_interval_that_nobody_can_wait_for_is_a_mistake(pairlog: Pairlog, interval: str) -> None:
     called = pairlog("resume", "--interval", interval)
     assert called.code == 2
     assert "is not between 0 and 604800 seconds" in " ".join(called.err.split())
 
 
 def test_a_quiet_period_in_which_nothing_can_be_sent_is_a_mistake(
-    pairlog: Callable[..., Called], monkeypatch: pytest.MonkeyPatch
+    pairlog: Pairlog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PAIRLOG_QUIET_SECONDS", "0")
     called = pairlog("resume")

@@ -2,7 +2,6 @@
 
 import csv
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,11 +12,11 @@ from pipeline.operations.work.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, SimulatorSettings
 from pipeline.storage.local import LocalStore
-from tests.cli.conftest import Called, pairlog, simulator
+from tests.cli.conftest import Pairlog, pairlog, provide, simulator
 from tests.conftest import environment
 from tests.flows.studies import finished
 
-__all__ = ["essays", "judged", "pairlog", "simulator"]
+__all__ = ["essays", "judged", "pairlog", "provide", "simulator"]
 
 _JUDGES = "[{provider: openai, model: [gpt-6-luna, gpt-6-sol]}]"
 
@@ -42,7 +41,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def essays(judged: Path, pairlog: Callable[..., Called], tmp_path: Path) -> Study:
+def essays(judged: Path, pairlog: Pairlog, tmp_path: Path) -> Study:
     """A study of two judges in both directions, in a store of the test's own; there is no key and no provider."""
     shutil.copytree(judged, tmp_path / ".pairlog")
     return open_study("essays")

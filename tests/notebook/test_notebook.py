@@ -23,10 +23,9 @@ from pipeline.notebook import Options, Study, StudyRanking, open_study, studies
 from pipeline.ranking import RankingOptions
 from pipeline.simulator import Simulator
 from pipeline.tasks import grading, pairwise
-from tests.cli.conftest import Called
+from tests.cli.conftest import Pairlog
+from tests.conftest import ExperimentFile
 
-Pairlog = Callable[..., Called]
-ExperimentFile = Callable[..., Path]
 TWO = "[{provider: openai, model: [gpt-6-luna, gpt-6-sol]}]"
 BOTH = "directions: [forward, reverse]"
 PLACE = "(store=… or PAIRLOG_STORE names another store)"
