@@ -10,9 +10,10 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -30,7 +31,7 @@ class DagsterServer:
         self.home = home
         self.process = process
 
-    def ask(self, query: str, **variables: object) -> dict[str, object]:
+    def ask(self, query: str, **variables: object) -> Any:
         """Return the answer to a GraphQL query."""
         body = json.dumps({"query": query, "variables": variables}).encode()
         request = urllib.request.Request(f"{self.address}/graphql", body, {"Content-Type": "application/json"})
@@ -70,12 +71,12 @@ class DagsterServer:
             "{partitionStats {numMaterialized numPartitions numFailed numMaterializing}}}}",
             key={"path": [asset]},
         )
-        return found["assetNodeOrError"]["partitionStats"]
+        return dict(found["assetNodeOrError"]["partitionStats"])
 
     def is_green(self, asset: str, count: int) -> bool:
         return self.partitions(asset)["numMaterialized"] == count
 
-    def launch(self, job: str, config: dict[str, object]) -> str:
+    def launch(self, job: str, config: Mapping[str, object]) -> str:
         """Start a job as the launchpad does and return the id of the Dagster run."""
         selector = {"repositoryLocationName": "pairlog", "repositoryName": "__repository__", "jobName": job}
         found = self.ask(
@@ -83,7 +84,7 @@ class DagsterServer:
             "... on LaunchRunSuccess {run {runId}} ... on PythonError {message}}}",
             params={"selector": selector, "runConfigData": config},
         )
-        return found["launchRun"]["run"]["runId"]
+        return str(found["launchRun"]["run"]["runId"])
 
     def process_of(self, run_id: str) -> int | None:
         """Return the process that executes the Dagster run, once it does."""
@@ -98,7 +99,7 @@ class DagsterServer:
 
     def runs(self) -> list[dict[str, str]]:
         found = self.ask("{runsOrError(limit: 200) {... on Runs {results {runId jobName status}}}}")
-        return found["runsOrError"]["results"]
+        return list(found["runsOrError"]["results"])
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import csv
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -57,13 +58,13 @@ def test_a_person_clicks_twice_pays_once_and_reads_a_ranking(
 
     for asset in ("samples", "pairs"):
         person.materialize(f"assets/{asset}?view=partitions")
-        server.until(f"green {asset}", lambda asset=asset: server.is_green(asset, 1))
+        server.until(f"green {asset}", partial(server.is_green, asset, 1))
     assert list(simulator.ledger.billed()) == [], "nothing is sent before somebody materializes submitted_batches"
 
     server.until("segments", lambda: server.partitions("submitted_batches")["numPartitions"] == 4)
     person.materialize("assets/submitted_batches?view=partitions")
     for asset, count in (("submitted_batches", 4), ("comparisons", 4), ("rankings", 1), ("diagnostics", 1)):
-        server.until(f"green {asset}", lambda asset=asset, count=count: server.is_green(asset, count), seconds=300)
+        server.until(f"green {asset}", partial(server.is_green, asset, count), seconds=300)
     assert simulator.ledger.paid_twice() == []
     assert len(list(simulator.ledger.billed())) == 760
 

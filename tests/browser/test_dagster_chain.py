@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -60,9 +61,9 @@ def test_a_person_lets_three_models_write_and_two_judges_find_their_hidden_order
     server.until("the partitions", lambda: server.partitions("samples")["numPartitions"] == 2)
     for done, (name, segments) in enumerate({"answers": 3, "judged": 3 + 2}.items(), start=1):
         person.materialize_one("locations/pairlog/jobs/make_pairs", name)
-        server.until(f"pairs of {name}", lambda done=done: server.is_green("pairs", done))
+        server.until(f"pairs of {name}", partial(server.is_green, "pairs", done))
         person.materialize("assets/submitted_batches?view=partitions", take="Missing")
-        server.until(f"rows of {name}", lambda segments=segments: server.is_green("comparisons", segments), seconds=300)
+        server.until(f"rows of {name}", partial(server.is_green, "comparisons", segments), seconds=300)
     server.until("both rankings", lambda: server.is_green("rankings", 2))
 
     person.open("assets/rankings?view=partitions&partition=answers", until="found")

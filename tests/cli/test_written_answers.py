@@ -113,7 +113,7 @@ def test_the_tables_of_a_study_that_grows_tell_which_answer_is_newest(
         assert all(set(found["rows_digest"].to_pylist()) == {named} for named, found in files.items())
         every = f"'{tmp_path}/.pairlog/{table}/**/*.parquet'"
         newest = "rank() over (partition by experiment order by rows desc, rows_digest) = 1"
-        read = duckdb.sql(f"SELECT * FROM {every} QUALIFY {newest}").df()
+        read = duckdb.execute(f"SELECT * FROM {every} QUALIFY {newest}").df()
         (whole,) = (found for found in files.values() if found["rows"][0].as_py() == 30)
         assert len(read) == len(whole)
         assert set(read["rows"]) == {30}
@@ -130,7 +130,7 @@ def test_the_tables_of_two_experiments_are_one_dataset_to_every_reader(
         found = {
             "pyarrow": ds.dataset(folder, partitioning="hive").to_table().to_pandas(),
             "pandas": pd.read_parquet(folder),
-            "duckdb": duckdb.sql(f"SELECT * FROM '{folder}/**/*.parquet'").df(),
+            "duckdb": duckdb.execute(f"SELECT * FROM '{folder}/**/*.parquet'").df(),
             "polars": pl.read_parquet(folder).to_pandas(),
         }
         for reader, rows in found.items():

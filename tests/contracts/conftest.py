@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from trials import Trial
+
+from tests.contracts.trials import Trial
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trials import ADAPTERS, BATCH, GOLDEN, LIVE, golden
 
 from pipeline import providers
 from pipeline.clock import FixedClock
 from pipeline.domain import Output
 from pipeline.providers import LiveAnswer, RemoteBatch
 from pipeline.settings import Settings
+from tests.contracts.trials import ADAPTERS, BATCH, GOLDEN, LIVE, golden
 
 FIELDS = ["custom_id", "key", "result", "response", "request", "error", "status", "type"]
 DOCUMENTS = st.recursive(
@@ -40,7 +40,7 @@ def test_the_id_of_a_recorded_line_stands_where_the_module_says(name: str) -> No
 @pytest.mark.parametrize(("name", "case"), golden("line"))
 def test_a_recorded_line_means_this_output(name: str, case: dict[str, Any]) -> None:
     line = json.dumps(case["line"], ensure_ascii=False).encode()
-    assert providers.module(name).decode(line) == msgspec.convert(case["output"], Output)
+    assert providers.batch_module(name).decode(line) == msgspec.convert(case["output"], Output)
 
 
 @pytest.mark.parametrize("name", [name for name in BATCH if providers.particulars(name).decode_lines])
@@ -49,7 +49,7 @@ def test_recorded_lines_mean_together_what_they_mean_alone(name: str) -> None:
     lines = [json.dumps(line, ensure_ascii=False).encode() for line in cases]
     decode_lines = providers.particulars(name).decode_lines
     assert decode_lines is not None
-    assert decode_lines(b"\n".join(lines) + b"\n") == [providers.module(name).decode(line) for line in lines]
+    assert decode_lines(b"\n".join(lines) + b"\n") == [providers.batch_module(name).decode(line) for line in lines]
     with pytest.raises((ValueError, msgspec.DecodeError)):
         decode_lines(b"\n".join([*lines, lines[0][:-1]]))
 
@@ -57,13 +57,13 @@ def test_recorded_lines_mean_together_what_they_mean_alone(name: str) -> None:
 @pytest.mark.parametrize(("name", "case"), golden("live"))
 def test_a_recorded_live_answer_means_this_output(name: str, case: dict[str, Any]) -> None:
     line = json.dumps(case["line"], ensure_ascii=False).encode()
-    assert providers.module(name).decode_live(line) == msgspec.convert(case["output"], Output)
+    assert providers.live_module(name).decode_live(line) == msgspec.convert(case["output"], Output)
 
 
 @pytest.mark.parametrize(("name", "case"), golden("batch"))
 def test_a_recorded_batch_means_this(name: str, case: dict[str, Any], clock: FixedClock) -> None:
     transport = httpx.MockTransport(lambda request: httpx.Response(200, json=case["answer"]))
-    provider = providers.module(name).build(Settings(ADAPTERS[name].offline), clock, transport=transport)
+    provider = providers.batch_module(name).build(Settings(ADAPTERS[name].offline), clock, transport=transport)
     with contextlib.closing(provider):
         assert provider.status(case["batch"]["remote_id"]) == msgspec.convert(case["batch"], RemoteBatch)
 
@@ -93,7 +93,7 @@ def with_words(value: Any, words: str, other: str) -> Any:
 @pytest.mark.parametrize("words", WANTS_MONEY)
 def test_a_line_that_failed_for_want_of_money_says_so_in_any_of_the_words(name: str, words: str) -> None:
     cases = [json.loads(file.read_text("utf-8")) for file in sorted((GOLDEN / name).glob("line.errored.*.json"))]
-    decode = providers.module(name).decode
+    decode = providers.batch_module(name).decode
     altered = 0
     for case in cases:
         said = case["output"]["reason"]
@@ -113,7 +113,7 @@ def test_a_line_that_failed_for_want_of_money_says_so_in_any_of_the_words(name: 
 )  # fmt: skip
 def test_a_damaged_line_is_refused(name: str, damaged: bytes) -> None:
     with pytest.raises((ValueError, msgspec.DecodeError, RecursionError)):
-        providers.module(name).decode(damaged)
+        providers.batch_module(name).decode(damaged)
 
 
 @pytest.mark.parametrize(("name", "case"), golden("line"))
@@ -121,7 +121,7 @@ def test_a_line_cut_anywhere_is_refused(name: str, case: dict[str, Any]) -> None
     line = json.dumps(case["line"], ensure_ascii=False).encode()
     for length in range(0, len(line) - 1, 7):
         with pytest.raises((ValueError, msgspec.DecodeError)):
-            providers.module(name).decode(line[:length])
+            providers.batch_module(name).decode(line[:length])
 
 
 @pytest.mark.parametrize("name", BATCH)
@@ -129,7 +129,7 @@ def test_a_line_cut_anywhere_is_refused(name: str, case: dict[str, Any]) -> None
 @given(line=st.binary(max_size=200) | DOCUMENTS.map(lambda value: json.dumps(value).encode()))
 def test_no_line_breaks_the_decoder(name: str, line: bytes) -> None:
     with contextlib.suppress(ValueError, msgspec.DecodeError):
-        assert isinstance(providers.module(name).decode(line), Output)
+        assert isinstance(providers.batch_module(name).decode(line), Output)
 
 
 @pytest.mark.parametrize("name", LIVE)
@@ -146,6 +146,6 @@ def test_no_line_breaks_the_decoder(name: str, line: bytes) -> None:
 )
 def test_a_refused_live_call_is_an_output_too(name: str, status: int, body: bytes, again: bool) -> None:
     line = msgspec.json.encode(LiveAnswer(request_id="r-9", status=status, body=msgspec.Raw(body)))
-    output = providers.module(name).decode_live(line)
+    output = providers.live_module(name).decode_live(line)
     assert (output.request_id, output.status, output.again) == ("r-9", "errored", again)
     assert output.reason

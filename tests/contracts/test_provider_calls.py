@@ -7,11 +7,12 @@ from datetime import UTC, datetime
 import httpx
 import msgspec
 import pytest
-from trials import ADAPTERS, BATCH, CANARY, EXACT, LIVE, Trial, a_judge, a_prompt, a_submission, filled
 
+from pipeline import providers
 from pipeline.errors import AccountError, OutcomeUnknownError, ProviderError, RejectedError, UnavailableError
 from pipeline.providers import LiveAnswer, ProbableProvider, RemoteBatch, Sought
 from pipeline.settings import Settings
+from tests.contracts.trials import ADAPTERS, BATCH, CANARY, EXACT, LIVE, Trial, a_judge, a_prompt, a_submission, filled
 
 FAILED_CREATES: dict[str, type[ProviderError]] = {
     "429:7": UnavailableError, "401": AccountError, "403": AccountError, "quota": AccountError, "404": RejectedError,
@@ -190,18 +191,18 @@ def test_no_key_shows_in_what_a_provider_prints(name: str, tried: Callable[..., 
     shown = f"{trial.provider!r} {trial.provider} {trial.provider.account} {vars(trial.provider)}"
     assert CANARY not in shown
     if "live" in trial.module.MODES:
-        assert CANARY not in repr(trial.module.live_call(Settings(trial.environment), a_judge(name)))
+        assert CANARY not in repr(providers.live_module(name).live_call(Settings(trial.environment), a_judge(name)))
 
 
 @pytest.mark.parametrize("name", LIVE)
 def test_a_live_call_is_answered_like_a_batch_line(name: str, tried: Callable[..., Trial]) -> None:
-    trial = tried(name)
+    trial, module = tried(name), providers.live_module(name)
     judge = a_judge(name, mode="live")
-    call = trial.module.live_call(Settings(trial.environment), judge)
-    body = filled(trial.module.live_frame(judge, schema=None), request_id="", prompt=a_prompt(1))
+    call = module.live_call(Settings(trial.environment), judge)
+    body = filled(module.live_frame(judge, schema=None), request_id="", prompt=a_prompt(1))
     answer = httpx.post(call.url, content=body, headers={**call.headers, "content-type": "application/json"})
     live = LiveAnswer(request_id="r-9", status=answer.status_code, body=msgspec.Raw(answer.content))
-    output = trial.module.decode_live(msgspec.json.encode(live))
+    output = module.decode_live(msgspec.json.encode(live))
     assert (output.request_id, output.status) == ("r-9", "answered"), output
     assert "<BETTER_SAMPLE>SAMPLE_" in (output.content or "")
     assert output.tokens.input == trial.simulator.ledger.totals.input_tokens

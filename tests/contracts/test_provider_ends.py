@@ -4,17 +4,17 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
-from trials import (
-    ADAPTERS,
-    BATCH,
-    Trial,
-    a_submission,
-)
 
 from pipeline.errors import (
     UnavailableError,
 )
 from pipeline.providers import RemoteBatch
+from tests.contracts.trials import (
+    ADAPTERS,
+    BATCH,
+    Trial,
+    a_submission,
+)
 
 
 @pytest.mark.parametrize("name", BATCH)

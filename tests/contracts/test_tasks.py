@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pipeline import providers
 from pipeline.domain import Answer, Criterion, Judge, RunConfig, Tags, Template
 from pipeline.ids import Digest, RunId
+from pipeline.providers import BatchModule
 from pipeline.ranking.columns import judge_labels
 from pipeline.tasks import Scaled, Talks, task_keys, tasks
 from pipeline.tasks.answers import Unparsed
@@ -93,7 +94,7 @@ def test_its_built_in_words_can_be_split_and_say_how_to_answer(name: str, answer
        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)).map(json.dumps))  # fmt: skip
 def test_its_reader_never_raises_and_its_columns_fit_the_schema(name: str, content: str | None) -> None:
     for answer in ("tag", "json"):
-        task, config = tasks()[name], a_config(name, answer=answer)  # type: ignore[arg-type]
+        task, config = tasks()[name], a_config(name, answer=answer)
         value = task.reader(config)(content)
         if isinstance(value, Unparsed):
             value = None
@@ -119,7 +120,7 @@ def test_what_it_asks_for_by_schema_is_what_it_reads(name: str) -> None:
 def test_its_schema_reaches_every_provider_that_takes_one(name: str, provider: str) -> None:
     module = providers.module(provider)
     judge = Judge(provider=provider, model="m", mode=module.MODES[0])
-    make = module.frame if "batch" in module.MODES else module.live_frame
+    make = module.frame if isinstance(module, BatchModule) else providers.live_module(provider).live_frame
     schema = tasks()[name].json_schema(a_config(name))
     line = b"x".join(make(judge, schema=schema).texts).decode()
     wanted = json.dumps(schema, separators=(",", ":"))

@@ -20,7 +20,7 @@ import pytest
 from pipeline import providers
 from pipeline.clock import FixedClock, SystemClock
 from pipeline.domain import Frame, Judge, Output
-from pipeline.providers import ProbableProvider, Provider, ProviderModule, RemoteBatch, Submission
+from pipeline.providers import BatchModule, ProbableProvider, Provider, RemoteBatch, Submission
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, SimulatorSettings, parse_faults
 
@@ -144,7 +144,7 @@ def _is_exact(name: str) -> bool:
     """Whether the provider shows our key, so that an uncertain create is found for certain."""
     transport = httpx.MockTransport(lambda _: httpx.Response(500))
     settings, clock = Settings(ADAPTERS[name].offline), FixedClock(datetime(2026, 11, 16, tzinfo=UTC))
-    with contextlib.closing(providers.module(name).build(settings, clock, transport=transport)) as provider:
+    with contextlib.closing(providers.batch_module(name).build(settings, clock, transport=transport)) as provider:
         return not isinstance(provider, ProbableProvider)
 
 
@@ -189,7 +189,7 @@ def a_submission(
     judge: Judge | None = None,
 ) -> Submission:
     judge = judge or a_judge(name)
-    frame = providers.module(name).frame(judge, schema=SCHEMA if judge.answer == "json" else None)
+    frame = providers.batch_module(name).frame(judge, schema=SCHEMA if judge.answer == "json" else None)
     numbers = range(first, first + requests)
     lines = b"".join(filled(frame, request_id=f"r-{n:04}", prompt=a_prompt(n)) + b"\n" for n in numbers)
     return Submission(
@@ -207,14 +207,14 @@ class Trial:
 
     def __init__(self, name: str, *, faults: str = "", clock: Any = None, **fields: Any) -> None:
         self.name = name
-        self.module: ProviderModule = providers.module(name)
+        self.module = providers.module(name)
         self.stack = contextlib.ExitStack()
         settings = SimulatorSettings(faults=parse_faults(faults), **fields)
         self.simulator = self.stack.enter_context(Simulator(settings, SystemClock()))
         adapter = ADAPTERS[name]
         self.environment = {**adapter.offline, **adapter.environment(self.simulator)}
         self.clock = clock or FixedClock(datetime.now(UTC))
-        if "batch" in self.module.MODES:
+        if isinstance(self.module, BatchModule):
             self.provider: Provider = self.module.build(Settings(self.environment), self.clock, transport=None)
             self.stack.callback(self.provider.close)
 
@@ -233,7 +233,9 @@ class Trial:
         return [line for part in parts for line in part.split(b"\n") if line.strip()]
 
     def outputs(self, batch: RemoteBatch) -> dict[str, Output]:
-        return {output.request_id: output for output in map(self.module.decode, self.fetched(batch))}
+        return {
+            output.request_id: output for output in map(providers.batch_module(self.name).decode, self.fetched(batch))
+        }
 
     def make_fail(self, faults: str) -> None:
         self.simulator.engine.faults.replace(parse_faults(faults))

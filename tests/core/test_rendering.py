@@ -15,7 +15,7 @@ from pipeline.pairing import NO_PAIRS, make_pairs
 from pipeline.samples import Samples
 from pipeline.tasks import tasks
 from pipeline.tasks.rendering import Material
-from pipeline.tasks.templates import compile_template
+from pipeline.tasks.templates import Slot, compile_template
 from tests.tasks.filling import filled
 
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=60).filter(lambda text: text.strip())
@@ -73,7 +73,7 @@ def slow_line(config: RunConfig, material: Material, texts: list[str], position:
     judge = config.judge
     compiled = compile_template(config.template, answer=judge.answer, tags=config.tags, ties=config.ties)
     context = material.contexts[first]
-    values = {
+    values: dict[Slot, str] = {
         "SAMPLE_1": texts[first],
         "SAMPLE_2": texts[second],
         "TRAIT_NAME": config.criterion.name,
@@ -116,7 +116,7 @@ def test_lines_decode_to_what_the_slow_path_gives(
     lines = b"".join(made.blocks(np.arange(len(made)))).split(b"\n")
     assert lines.pop() == b""
     assert [json.loads(line) for line in lines] == [slow_line(config, material, texts, n) for n in range(len(made))]
-    assert [len(line) + 1 for line in lines] == made.sizes().tolist()
+    assert [len(line) + 1 for line in lines] == made.sizes(np.arange(len(made))).tolist()
 
 
 def test_a_context_is_shown_where_there_is_one_and_its_paragraph_left_out_where_not() -> None:
@@ -127,8 +127,10 @@ def test_a_context_is_shown_where_there_is_one_and_its_paragraph_left_out_where_
     for material, begins in ((told, "Prompt: Why?\n\n"), (untold, "")):
         made = renderer(config, material)
         assert json.loads(made.line(0)) == slow_line(config, material, texts, 0)
-        assert json.loads(made.line(0))["body"]["messages"][0]["content"].startswith(begins or texts[made.sides[0][0]])
-        assert [len(made.line(n)) + 1 for n in range(3)] == made.sizes().tolist()
+        assert json.loads(made.line(0))["body"]["messages"][0]["content"].startswith(
+            begins or texts[material.pairs.first[0]]
+        )
+        assert [len(made.line(n)) + 1 for n in range(3)] == made.sizes(np.arange(len(made))).tolist()
 
 
 def test_the_request_id_is_the_same_in_every_rendering_and_differs_by_direction() -> None:
@@ -207,7 +209,7 @@ def test_a_later_turn_holds_everything_said_and_answered_before(turns: list[list
     texts = [f"text {number}" for number in range(len(turns))]
     heard: dict[int, str | None] = {}
 
-    def answers(positions: np.ndarray) -> list[str | None]:  # type: ignore[type-arg]
+    def answers(positions: np.ndarray) -> list[str | None]:
         return [heard.get(position) for position in positions.tolist()]
 
     made = renderer(a_task_config("conversation"), single(texts, [None] * len(texts), turns), answers)

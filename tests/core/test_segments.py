@@ -1,6 +1,7 @@
 """What is said of a segment: whether it is handed over, back, to be collected, or may go on."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -12,11 +13,9 @@ from pipeline.state import BatchState
 NOW = datetime(2026, 11, 16, 9, tzinfo=UTC)
 
 
-def a_segment(*batches: dict[str, object]) -> SegmentState:
+def a_segment(*batches: dict[str, Any]) -> SegmentState:
     made = tuple(
-        BatchState(
-            **{"batch_id": BatchId(f"s000-{send}"), "segment": 0, "send": send, "requests": 3, "after": None} | known
-        )
+        BatchState(batch_id=BatchId(f"s000-{send}"), segment=0, send=send, requests=3, after=None, **known)
         for send, known in enumerate(batches, start=1)
     )
     run_id = RunId("essays--default--openai--m--default--forward")

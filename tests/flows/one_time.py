@@ -7,8 +7,8 @@ import httpx
 
 from pipeline.clock import FixedClock
 from pipeline.operations.reading.auditing import audit_ledger
-from pipeline.operations.work.run import Run
-from pipeline.operations.work.worker import Notice, Worker
+from pipeline.operations.work.run import Notice, Run
+from pipeline.operations.work.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, SimulatorSettings, environment, parse_faults
 from pipeline.storage.local import LocalStore
@@ -80,7 +80,7 @@ class World:
 
     def kinds(self, run: Run) -> list[str]:
         commits = read_commits(self.worker.store, run.run_id)
-        return [event.__struct_config__.tag for commit, _ in commits for event in commit.events]
+        return [str(event.__struct_config__.tag) for commit, _ in commits for event in commit.events]
 
     def check(self) -> None:
         """Whatever was billed is in the table, and the log knows every batch that was made."""

@@ -2,6 +2,7 @@
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -35,8 +36,8 @@ def rows(worker: Worker, name: str = "essays") -> pa.Table:
     return table_of(worker, ExperimentName(name))
 
 
-def column(table: pa.Table, name: str) -> list[object]:
-    return table.column(name).to_pylist()
+def column(table: pa.Table, name: str) -> list[Any]:
+    return list(table.column(name).to_pylist())
 
 
 def only_batch(run: Run) -> BatchState:

@@ -26,7 +26,7 @@ TRIES = 5
 class Asked(httpx.HTTPTransport):
     """A way to the provider that does something of its own when it is asked after a batch."""
 
-    def __init__(self, first: Callable[[httpx.Request], None]) -> None:
+    def __init__(self, first: Callable[[httpx.Request], object]) -> None:
         super().__init__()
         self.first = first
         self.asked: list[str] = []
@@ -83,7 +83,7 @@ def test_several_batches_are_asked_after_at_the_same_time(
 ) -> None:
     together = Barrier(3)
     settings = Settings(environment(simulate()))
-    way = Asked(lambda _: together.wait(timeout=20) and None)
+    way = Asked(lambda _: together.wait(timeout=20))
     with Worker(store, clock=SystemClock(), settings=settings, transport=way, at_once=at_once) as worker:
         assert not finished(worker, experiment_file(more=THREE)).is_open
 

@@ -80,7 +80,7 @@ def test_an_input_that_is_told_of_after_the_end_is_removed_too(
         (run,) = submitted(worker, file)
         assert not resume(worker, [run], interval=0.02).is_open
         (first, *_) = run.state.batches.values()
-        form = {"purpose": (None, "batch"), "file": ("late.jsonl", b"{}\n")}
+        form: dict[str, tuple[str | None, str | bytes]] = {"purpose": (None, "batch"), "file": ("late.jsonl", b"{}\n")}
         headers = {"authorization": "Bearer sk-canary-0123456789"}
         late = httpx.post(f"{simulator.openai_base_url}/files", files=form, headers=headers).json()["id"]
         run.record(FileUploaded(batch_id=first.batch_id, attempt=first.attempt, file_id=late))

@@ -257,7 +257,7 @@ def test_the_dataset_opens_with_types_in_duckdb_polars_and_pandas(
     worker = worker_for(simulate())
     finished(worker, experiment_file(more="directions: [forward, reverse]\nbatch: {max_requests: 4}"))
     root = worker.store.url.removeprefix("file://") + "/comparisons"
-    found = duckdb.sql(
+    found = duckdb.execute(
         "select count(*), count(distinct request_id), any_value(typeof(judged_at))"
         f" from read_parquet('{root}/**/*.parquet', hive_partitioning=true)"
     ).fetchall()

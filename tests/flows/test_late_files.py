@@ -85,7 +85,7 @@ def failed_early(provider: str, batch: Shown) -> Shown | None:
         state = {"metadata": {**without, "state": "BATCH_STATE_FAILED"}, "error": {"code": 13, "message": "internal"}}
         return {**batch, "response": None, **state} if batch.get("done") else None
     if provider == "mistral":
-        failed = {"status": "FAILED", "errors": [{"message": "internal error"}], "output_file": None}
+        failed: dict[str, object] = {"status": "FAILED", "errors": [{"message": "internal error"}], "output_file": None}
         return {**batch, **failed} if batch["status"] == "SUCCESS" else None
     failed = {"status": "failed", "errors": {"data": [{"code": "server_error"}]}, "output_file_id": None}
     return {**batch, **failed} if batch["status"] == "completed" else None

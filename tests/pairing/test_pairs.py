@@ -3,20 +3,23 @@ import math
 import time
 import tracemalloc
 from collections import Counter
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.domain import Design, Order
 from pipeline.errors import ConfigError
-from pipeline.pairing import Cohesion, Design, Order, Pairs, cohesion, make_pairs, reverse_subset, unranked
+from pipeline.pairing import Cohesion, Pairs, cohesion, make_pairs, reverse_subset, unranked
 
 
 def some_pairs(
     n: int,
     *,
-    groups: list[str | None] | None = None,
+    groups: Sequence[str | None] | None = None,
     design: Design = "all",
     count: int | None = None,
     share: float | None = None,
@@ -155,7 +158,7 @@ def test_an_empty_column_of_groups_is_no_group():
         ({"design": "all", "count": 3}, "count and share go with design random, not with all"),
     ],
 )
-def test_a_design_that_cannot_be_carried_out_is_refused(settings: dict, words: str):
+def test_a_design_that_cannot_be_carried_out_is_refused(settings: dict[str, Any], words: str):
     with pytest.raises(ConfigError) as refused:
         some_pairs(5, **settings)
     assert words in str(refused.value)

@@ -56,6 +56,6 @@ def provider_on(name: str, replies: Callable[[httpx.Request], httpx.Response]) -
     clock = FixedClock(NOW)
     transport = httpx.MockTransport(replies)
     with contextlib.closing(
-        providers.module(name).build(Settings(ENVIRONMENT), clock, transport=transport)
+        providers.batch_module(name).build(Settings(ENVIRONMENT), clock, transport=transport)
     ) as provider:
         yield provider

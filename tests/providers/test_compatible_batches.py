@@ -78,7 +78,7 @@ from pipeline.errors import ConfigError
 from pipeline.settings import Settings
 given = {"PAIRLOG_BEDROCK_BUCKET": "s3://meadow/trial", "PAIRLOG_BEDROCK_ROLE": "arn"}
 try:
-    providers.module("bedrock").build(Settings(given), SystemClock(), transport=None)
+    providers.batch_module("bedrock").build(Settings(given), SystemClock(), transport=None)
 except ConfigError as error:
     print(error)
 """
@@ -89,7 +89,7 @@ except ConfigError as error:
 def _bedrock(**more: str) -> Any:
     given = {"PAIRLOG_BEDROCK_BUCKET": "s3://meadow/trial", "PAIRLOG_BEDROCK_ROLE": "arn", "AWS_REGION": "us-east-1"}
     keys = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": KEY}
-    return providers.module("bedrock").build(Settings(given | keys | more), SystemClock(), transport=None)
+    return providers.batch_module("bedrock").build(Settings(given | keys | more), SystemClock(), transport=None)
 
 
 def test_lines_for_bedrock_that_no_temporary_file_holds_wait_with_words(

@@ -44,7 +44,7 @@ def document(frame: Frame) -> Any:
     ],
 )
 def test_a_live_body_says_what_the_judge_asks(provider: str, judge: dict[str, Any], expected: dict[str, Any]) -> None:
-    module, asked = providers.module(provider), a_judge(provider, mode="live", **judge)
+    module, asked = providers.live_module(provider), a_judge(provider, mode="live", **judge)
     plain = {"model": "m", "messages": ASKED}
     assert document(module.live_frame(asked, schema=None)) == plain | expected
     assert document(module.live_frame(asked, schema=SCHEMA)) == plain | expected | {"response_format": FORMAT}
@@ -62,7 +62,7 @@ def test_a_live_body_says_what_the_judge_asks(provider: str, judge: dict[str, An
     ],
 )
 def test_ollama_is_asked_in_its_own_words(judge: dict[str, Any], expected: dict[str, Any]) -> None:
-    module, asked = providers.module("ollama"), a_judge("ollama", mode="live", **judge)
+    module, asked = providers.live_module("ollama"), a_judge("ollama", mode="live", **judge)
     plain = {"model": "m", "messages": ASKED, "stream": False, "options": CONTEXT}
     assert document(module.live_frame(asked, schema=None)) == plain | expected
     assert document(module.live_frame(asked, schema=SCHEMA)) == plain | expected | {"format": SCHEMA}
@@ -84,11 +84,11 @@ BODY = {"model": "m", "messages": ASKED}
     ],
 )
 def test_a_line_has_the_shape_of_its_provider(provider: str, expected: dict[str, Any]) -> None:
-    assert document(providers.module(provider).frame(a_judge(provider), schema=None)) == expected
+    assert document(providers.batch_module(provider).frame(a_judge(provider), schema=None)) == expected
 
 
 def test_bedrock_asks_claude_in_anthropics_words_and_others_in_those_of_converse() -> None:
-    frame = providers.module("bedrock").frame
+    frame = providers.batch_module("bedrock").frame
     claude = a_judge("bedrock", model="us.anthropic.claude-haiku-4-5-20251001-v1:0", max_output_tokens=99)
     nova = a_judge("bedrock", model="amazon.nova-lite-v1:0", max_output_tokens=99, temperature=0.0)
     assert document(frame(claude, schema=None)) == {
@@ -172,7 +172,7 @@ def test_what_is_not_known_to_be_refused_is_sent(provider: str, judge: dict[str,
     ],
 )  # fmt: skip
 def test_live_calls_go_to_the_address_of_the_environment(provider: str, environment: dict[str, str], url: str) -> None:
-    module = providers.module(provider)
+    module = providers.live_module(provider)
     keys = {name: KEY for name in module.KEYS if name.endswith("_KEY")}
     assert module.live_call(Settings({**keys, **environment}), a_judge(provider)).url == url
 
@@ -190,7 +190,7 @@ def test_live_calls_go_to_the_address_of_the_environment(provider: str, environm
 )
 def test_an_address_or_key_that_cannot_be_used_is_named(provider: str, environment: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match=f"{provider.upper()}_"):
-        providers.module(provider).live_call(Settings(environment), a_judge(provider))
+        providers.live_module(provider).live_call(Settings(environment), a_judge(provider))
 
 
 @pytest.mark.parametrize(
@@ -202,13 +202,13 @@ def test_an_address_or_key_that_cannot_be_used_is_named(provider: str, environme
     ],
 )
 def test_only_a_hosted_ollama_gets_a_key(environment: dict[str, str], sent: bool) -> None:
-    call = providers.module("ollama").live_call(Settings(environment), a_judge("ollama"))
+    call = providers.live_module("ollama").live_call(Settings(environment), a_judge("ollama"))
     assert (call.headers == {"authorization": f"Bearer {KEY}"}) is sent
 
 
 def test_a_compatible_server_gets_a_key_only_if_one_is_set() -> None:
     environment = {"PAIRLOG_COMPATIBLE_BASE_URL": "http://127.0.0.1:8000"}
-    live_call = providers.module("compatible").live_call
+    live_call = providers.live_module("compatible").live_call
     assert live_call(Settings(environment), a_judge("compatible")).headers == {}
     keyed = Settings({**environment, "PAIRLOG_COMPATIBLE_API_KEY": KEY})
     assert live_call(keyed, a_judge("compatible")).headers == {"authorization": f"Bearer {KEY}"}

@@ -63,7 +63,7 @@ def part(found: dict[str, Any], names: object) -> dict[str, Any]:
     ],
 )
 def test_a_batch_line_holds_the_conversation(provider: str, model: str, inside: str, expected: dict[str, Any]) -> None:
-    frame = providers.module(provider).frame(Judge(provider=provider, model=model), schema=None, messages=TALK)
+    frame = providers.batch_module(provider).frame(Judge(provider=provider, model=model), schema=None, messages=TALK)
     assert part(document(frame)[inside], expected) == expected
     assert [slot for slot in frame.slots if slot != "request_id"] == ["system", "said_1", "said_2", "said_3"]
 
@@ -71,11 +71,11 @@ def test_a_batch_line_holds_the_conversation(provider: str, model: str, inside: 
 @pytest.mark.parametrize("provider", [name for name in providers.names() if "live" in providers.module(name).MODES])
 def test_a_live_body_holds_the_conversation(provider: str) -> None:
     judge = Judge(provider=provider, model="m", mode="live")
-    frame = providers.module(provider).live_frame(judge, schema=None, messages=TALK)
+    frame = providers.live_module(provider).live_frame(judge, schema=None, messages=TALK)
     assert frame.slots == ("system", "said_1", "said_2", "said_3")
 
 
 def test_responses_take_the_conversation_as_their_input() -> None:
     judge = Judge(provider="openai", model="gpt-6-luna", endpoint="responses")
-    frame = providers.module("openai").frame(judge, schema=None, messages=TALK)
+    frame = providers.batch_module("openai").frame(judge, schema=None, messages=TALK)
     assert document(frame)["body"]["input"] == CHAT

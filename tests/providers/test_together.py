@@ -96,7 +96,9 @@ def test_together_says_nothing_of_a_signature_when_a_put_fails() -> None:
 def test_together_finds_an_attempt_by_the_name_of_its_file(simulate: Callable[..., Simulator]) -> None:
     simulator = simulate()
     settings = Settings({"TOGETHER_API_KEY": KEY, "TOGETHER_BASE_URL": simulator.together_base_url})
-    with contextlib.closing(providers.module("together").build(settings, SystemClock(), transport=None)) as provider:
+    with contextlib.closing(
+        providers.batch_module("together").build(settings, SystemClock(), transport=None)
+    ) as provider:
         since = datetime.now(UTC)
         provider.upload(a_submission("pl-1"))  # an attempt that was refused left its file
         second = a_submission("pl-2")
@@ -108,7 +110,9 @@ def test_together_finds_an_attempt_by_the_name_of_its_file(simulate: Callable[..
 def test_together_has_one_file_id_for_equal_bytes_whatever_their_key(simulate: Callable[..., Simulator]) -> None:
     simulator = simulate()
     settings = Settings({"TOGETHER_API_KEY": KEY, "TOGETHER_BASE_URL": simulator.together_base_url})
-    with contextlib.closing(providers.module("together").build(settings, SystemClock(), transport=None)) as provider:
+    with contextlib.closing(
+        providers.batch_module("together").build(settings, SystemClock(), transport=None)
+    ) as provider:
         first, again, second = (provider.upload(a_submission(key)) for key in ("pl-1", "pl-1", "pl-2"))
         other = provider.upload(a_submission("pl-3", LINES.replace(b"hi", b"ho")))
     assert first == again == second
@@ -120,7 +124,9 @@ def test_together_has_one_file_id_for_equal_bytes_whatever_their_key(simulate: C
 def test_together_finds_a_batch_whose_file_was_just_deleted(simulate: Callable[..., Simulator]) -> None:
     simulator = simulate()
     settings = Settings({"TOGETHER_API_KEY": KEY, "TOGETHER_BASE_URL": simulator.together_base_url})
-    with contextlib.closing(providers.module("together").build(settings, SystemClock(), transport=None)) as provider:
+    with contextlib.closing(
+        providers.batch_module("together").build(settings, SystemClock(), transport=None)
+    ) as provider:
         since = datetime.now(UTC)
         submission = a_submission()
         file_id = str(provider.upload(submission))

@@ -79,9 +79,9 @@ def a_study(kind: Kind, seed: int) -> pa.Table:
                 luck = draw.random(len(odds))
                 outcome = np.where(luck < win, "first", np.where(luck < win + tie, "tie", "second"))
                 parts.append((first, second, outcome, np.full(len(odds), judge), np.full(len(odds), group)))
-    first, second, outcome, judge, group = (np.concatenate(column) for column in zip(*parts, strict=True))
+    first, second, outcome, judges, groups = (np.concatenate(column) for column in zip(*parts, strict=True))
     samples = {
-        side: [f"{who:02d}-{where}" for who, where in zip(named, group, strict=True)]
+        side: [f"{who:02d}-{where}" for who, where in zip(named, groups, strict=True)]
         for side, named in (("first_id", first), ("second_id", second))
     }
     return pa.table(
@@ -91,8 +91,8 @@ def a_study(kind: Kind, seed: int) -> pa.Table:
             "second_contestant": second.astype(str),
             "status": ["ok"] * len(outcome),
             "outcome": outcome,
-            "model": judge.astype(str),
-            "group": group.astype(str),
+            "model": judges.astype(str),
+            "group": groups.astype(str),
         }
     )
 

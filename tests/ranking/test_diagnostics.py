@@ -1,6 +1,7 @@
 """What is said about judges: planted faults are found, known numbers come out."""
 
 from itertools import combinations
+from typing import Any
 
 import evalica
 import numpy as np
@@ -30,6 +31,7 @@ def test_position_bias_is_the_exact_sign_test_on_changed_winners(to_first, to_se
     assert found.p_value == pytest.approx(expected)
     if to_first and to_second:
         assert found.bias == pytest.approx(np.log(to_first / to_second) / 2)
+        assert found.bias is not None
         assert found.low is not None
         assert found.high is not None
         assert found.low < found.bias < found.high
@@ -343,13 +345,16 @@ def test_the_panel_model_trusts_the_sharper_judge_and_knows_its_bias():
 
 
 def test_the_panel_models_intervals_hold_the_scores_that_more_of_the_same_would_give():
-    kind = {"judges": {"one": 0.4, "two": -0.2}, "sharpness": {"one": 1.2, "two": 0.7}}
+    kind: dict[str, Any] = {"judges": {"one": 0.4, "two": -0.2}, "sharpness": {"one": 1.2, "two": 0.7}}
     limit = the_model(a_study(6, seed=99, repeats=400, **kind))
     truth = {one.contestant: one.score for one in limit.standings}
     held = []
     for seed in range(40):
         found = the_model(a_study(6, seed=seed, repeats=8, **kind))
-        held += [one.low <= truth[one.contestant] <= one.high for one in found.standings]
+        for one in found.standings:
+            assert one.low is not None
+            assert one.high is not None
+            held.append(one.low <= truth[one.contestant] <= one.high)
     assert 0.85 <= np.mean(held) <= 1
 
 

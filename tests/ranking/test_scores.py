@@ -31,7 +31,7 @@ def by_evalica(first, second, halves, contestants: int) -> np.ndarray:
     index = pd.Index(range(contestants))
     found = evalica.bradley_terry(first.tolist(), second.tolist(), winners, index=index, tolerance=1e-14, limit=10_000)
     scores = np.log(found.scores.loc[range(contestants)].to_numpy())
-    return scores - scores.mean()
+    return np.asarray(scores - scores.mean())
 
 
 def by_minimising(first, second, halves, contestants: int, *, davidson: bool, position: bool) -> np.ndarray:
@@ -70,10 +70,8 @@ def test_scores_agree_with_choix_on_a_round_robin():
     result = rank(table)
     assert isinstance(result, Ranking)
     number = {f"c{at:02d}": at for at in range(20)}
-    data = [
-        (number[row["first_id"]], number[row["second_id"]])[:: 1 if row["outcome"] == "first" else -1]
-        for row in table.to_pylist()
-    ]
+    sides = {"first": ("first_id", "second_id"), "second": ("second_id", "first_id")}
+    data = [(number[row[won]], number[row[lost]]) for row in table.to_pylist() for won, lost in [sides[row["outcome"]]]]
     expected = choix.opt_pairwise(20, data, alpha=0.0, tol=1e-12)
     expected -= expected.mean()
     scores = {one.contestant: one.score for one in result.standings}
@@ -140,7 +138,7 @@ def test_extreme_scores_are_reached_without_overshooting():
     first, second = np.array([0, 0, 1, 1], dtype=np.int32), np.array([1, 1, 2, 2], dtype=np.int32)
     often = np.array([100_000, 1, 100_000, 1])
     halves = np.array([2, 0, 2, 0], dtype=np.int8)
-    cells = sum_up(*(np.repeat(values, often) for values in (first, second, halves)), contestants=3)
+    cells = sum_up(np.repeat(first, often), np.repeat(second, often), np.repeat(halves, often), contestants=3)
     assert np.abs(np.diff(fit(cells, Model()).scores) + np.log(100_000)).max() < 1e-7
 
 
@@ -212,7 +210,8 @@ def test_length_is_left_out_where_contestants_are_the_samples():
 
 def test_a_preference_for_length_is_found_where_contestants_have_several_samples():
     draw = np.random.default_rng(0)
-    rows, contestants, lengths = [], [], {}
+    lengths: dict[str, float] = {}
+    rows, contestants = [], []
     for number in range(4_000):
         one, other = draw.choice(4, 2, replace=False)
         sizes = draw.integers(50, 1_000, 2)

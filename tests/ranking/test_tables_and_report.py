@@ -2,6 +2,7 @@
 
 import re
 from html.parser import HTMLParser
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -40,7 +41,7 @@ def a_rich_study() -> pa.Table:
     return full.append_column("reason", pa.array(["two <b>answers</b>"] * count))
 
 
-def a_page(table: pa.Table, options: RankingOptions | None = None, **more: object) -> str:
+def a_page(table: pa.Table, options: RankingOptions | None = None, **more: Any) -> str:
     return report_html(
         table,
         rank(table, options),

@@ -175,7 +175,7 @@ def test_b19_a_flipped_byte_never_lets_another_error_out(damage: int, tmp_path: 
     data[-damage] ^= 0xFF
     (tmp_path / "essays.parquet").write_bytes(data)
     try:
-        made = read_samples("essays.parquet", base=str(tmp_path))
+        made: Samples | str = read_samples("essays.parquet", base=str(tmp_path))
     except ConfigError as error:
         made = str(error)
     assert isinstance(made, Samples) or "essays.parquet" in made

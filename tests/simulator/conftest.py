@@ -5,10 +5,10 @@ from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
-from openai_wire import InProcess
 
 from pipeline.clock import FixedClock
 from pipeline.simulator import Simulator, SimulatorSettings
+from tests.simulator.openai_wire import InProcess
 
 
 @pytest.fixture(scope="module")

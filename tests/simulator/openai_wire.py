@@ -109,7 +109,7 @@ class InProcess(Wire):
     def __init__(self, clock: Clock, *, faults: str = "", **fields: Any) -> None:
         fields = {"patience_seconds": 30.0, **fields}
         app = build_app(SimulatorSettings(faults=parse_faults(faults), **fields), clock)
-        super().__init__(TestClient(app))
+        super().__init__(TestClient(app))  # type: ignore[arg-type]  # its httpx2 is httpx by another name
         self.engine: Engine = app.state.engine
 
     @property

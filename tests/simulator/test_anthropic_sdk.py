@@ -6,10 +6,10 @@ from typing import Any
 
 import anthropic
 import pytest
-from openai_wire import a_prompt
-from sdk_models import strict
 
 from pipeline.simulator import Simulator, parse_faults
+from tests.simulator.openai_wire import a_prompt
+from tests.simulator.sdk_models import strict
 
 BATCH_KEYS = {
     "id", "type", "processing_status", "request_counts", "ended_at", "created_at", "expires_at", "archived_at",

@@ -5,9 +5,9 @@ from typing import Any
 
 import boto3
 import pytest
-from openai_wire import a_prompt, jsonl, rows
 
 from pipeline.simulator import Simulator
+from tests.simulator.openai_wire import a_prompt, jsonl, rows
 
 CLAUDE = "anthropic.claude-haiku-4-5-20251001-v1:0"
 OTHER = "amazon.nova-lite-v1:0"

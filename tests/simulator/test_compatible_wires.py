@@ -6,7 +6,8 @@ from typing import Any
 
 import httpx
 import pytest
-from openai_wire import KEY, InProcess, a_chat, a_line, jsonl
+
+from tests.simulator.openai_wire import KEY, InProcess, a_chat, a_line, jsonl
 
 CHAT = "/v1/chat/completions"
 SIGNED = {"authorization": "AWS4-HMAC-SHA256 Credential=AKIASIMULATED/20261116/us-east-1/bedrock/aws4_request"}
@@ -100,7 +101,7 @@ def test_together_takes_just_the_announced_bytes_and_no_key(
 )
 def test_a_bad_line_fails_the_whole_batch_unpaid(lines: bytes, simulated: Callable[..., InProcess]) -> None:
     wire = simulated()
-    form = {"data": {"purpose": "batch"}, "files": {"file": ("mine.jsonl", lines)}}
+    form: dict[str, Any] = {"data": {"purpose": "batch"}, "files": {"file": ("mine.jsonl", lines)}}
     file_id = wire.http.post("/xai/v1/files", headers=KEY, **form).json()["id"]
     made = wire.http.post("/xai/v1/batches", headers=KEY, json={"name": "pl-1", "input_file_id": file_id}).json()
     batch = wire.http.get(f"/xai/v1/batches/{made['batch_id']}", headers=KEY).json()
@@ -110,7 +111,7 @@ def test_a_bad_line_fails_the_whole_batch_unpaid(lines: bytes, simulated: Callab
 
 def test_limits_can_be_set_for_every_wire(simulated: Callable[..., InProcess]) -> None:
     wire = simulated(max_requests=2)
-    form = {"data": {"purpose": "batch"}, "files": {"file": ("mine.jsonl", jsonl(*map(a_line, "abc")))}}
+    form: dict[str, Any] = {"data": {"purpose": "batch"}, "files": {"file": ("mine.jsonl", jsonl(*map(a_line, "abc")))}}
     file_id = wire.http.post("/groq/openai/v1/files", headers=KEY, **form).json()["id"]
     order = {"input_file_id": file_id, "endpoint": CHAT, "completion_window": "24h"}
     made = wire.http.post("/groq/openai/v1/batches", headers=KEY, json=order).json()

@@ -10,9 +10,9 @@ import google.genai.errors as errors
 import google.oauth2.credentials as credentials
 import httpx
 import pytest
-from openai_wire import a_prompt, jsonl
 
 from pipeline.simulator import Simulator, parse_faults
+from tests.simulator.openai_wire import a_prompt, jsonl
 
 MODEL = "gemini-3.8-flash"
 ENDED = {"JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_EXPIRED"}

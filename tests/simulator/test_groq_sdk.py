@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import groq
 import pytest
-from openai_wire import CHAT, a_chat, a_line, a_prompt, jsonl, rows
-from sdk_models import strict
 
 from pipeline.simulator import Simulator
+from tests.simulator.openai_wire import CHAT, a_chat, a_line, a_prompt, jsonl, rows
+from tests.simulator.sdk_models import strict
 
 MODEL = "openai/gpt-oss-120b"
 

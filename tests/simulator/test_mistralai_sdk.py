@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import mistralai.client as mistral
 import pytest
-from openai_wire import CHAT, a_chat, a_prompt, jsonl, rows
 
 from pipeline.simulator import Simulator
+from tests.simulator.openai_wire import CHAT, a_chat, a_prompt, jsonl, rows
 
 MODEL = "mistral-small-latest"
 

@@ -6,9 +6,9 @@ from contextlib import closing
 
 import ollama
 import pytest
-from openai_wire import a_prompt
 
 from pipeline.simulator import Simulator
+from tests.simulator.openai_wire import a_prompt
 
 SCHEMA = {
     "type": "object",

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from openai_wire import KEY, InProcess, a_chat, a_line, jsonl, some_lines
 
 from pipeline.clock import FixedClock
+from tests.simulator.openai_wire import KEY, InProcess, a_chat, a_line, jsonl, some_lines
 
 Simulated = Callable[..., InProcess]
 NO_TOKENS = {

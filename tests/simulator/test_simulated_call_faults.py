@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import openai
 import pytest
-from openai_wire import CHAT, KEY, Wire, some_lines
 
 from pipeline.simulator import Simulator, SimulatorSettings
+from tests.simulator.openai_wire import CHAT, KEY, Wire, some_lines
 
 
 class Served(Wire):

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from openai_wire import a_prompt
 
 from pipeline.simulator import SimulatorSettings
 from pipeline.simulator.judge import Ask, Judge
+from tests.simulator.openai_wire import a_prompt
 
 VERDICT = {
     "type": "object",

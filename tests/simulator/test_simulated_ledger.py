@@ -6,10 +6,9 @@ from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
 
-from openai_wire import KEY, InProcess, a_chat, a_line, a_prompt, jsonl, rows, some_lines
-
 from pipeline.ids import digest
 from pipeline.simulator.ledger import Billed, Ledger
+from tests.simulator.openai_wire import KEY, InProcess, a_chat, a_line, a_prompt, jsonl, rows, some_lines
 
 Simulated = Callable[..., InProcess]
 

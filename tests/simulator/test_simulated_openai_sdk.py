@@ -9,10 +9,10 @@ import pytest
 from openai.types import Batch, FileDeleted, FileObject
 from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
-from openai_wire import CHAT, a_chat, a_line, a_prompt, jsonl, rows, some_lines
-from sdk_models import strict
 
 from pipeline.simulator import Simulator
+from tests.simulator.openai_wire import CHAT, a_chat, a_line, a_prompt, jsonl, rows, some_lines
+from tests.simulator.sdk_models import strict
 
 BATCH_KEYS = {
     "id", "object", "endpoint", "model", "errors", "input_file_id", "completion_window", "status", "output_file_id",

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from openai_wire import CHAT, KEY, InProcess, a_chat, a_line, a_prompt, jsonl, some_lines
+
+from tests.simulator.openai_wire import CHAT, KEY, InProcess, a_chat, a_line, a_prompt, jsonl, some_lines
 
 Simulated = Callable[..., InProcess]
 BATCH = {"input_file_id": "file-none", "endpoint": CHAT, "completion_window": "24h"}
@@ -294,7 +295,7 @@ def test_pages_of_batches_go_on_after_a_cursor(simulated: Simulated) -> None:
 def test_pages_of_files_go_on_after_a_cursor(simulated: Simulated) -> None:
     wire = simulated()
     oldest_first = [wire.upload(b"{}") for _ in range(3)]
-    asked = {"order": "asc", "limit": 2, "purpose": "batch"}
+    asked: dict[str, str | int] = {"order": "asc", "limit": 2, "purpose": "batch"}
     page = wire.http.get("/v1/files", params=asked, headers=KEY).json()
     assert ([file["id"] for file in page["data"]], page["has_more"]) == (oldest_first[:2], True)
     rest = wire.http.get("/v1/files", params={**asked, "after": page["last_id"]}, headers=KEY).json()

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from openai_wire import KEY, InProcess, a_chat, a_prompt, jsonl, some_lines
+
+from tests.simulator.openai_wire import KEY, InProcess, a_chat, a_prompt, jsonl, some_lines
 
 Simulated = Callable[..., InProcess]
 IDS = [f"r{number}" for number in range(20)]

@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from openai_wire import a_prompt
 
 from pipeline.simulator.known import KnownTexts
 from pipeline.simulator.prompts import read_question, read_spelling
+from tests.simulator.openai_wire import a_prompt
 
 NOTHING = KnownTexts(())
 texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=80)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 import together
-from openai_wire import CHAT, a_chat, a_prompt, jsonl, rows
-from sdk_models import strict
 
 from pipeline.simulator import Simulator
+from tests.simulator.openai_wire import CHAT, a_chat, a_prompt, jsonl, rows
+from tests.simulator.sdk_models import strict
 
 MODEL = "openai/gpt-oss-120b"
 

@@ -26,7 +26,7 @@ from pipeline.events import (
     RowsPublished,
     Submitted,
 )
-from pipeline.ids import Digest, RunId
+from pipeline.ids import BatchId, Digest, RunId
 from pipeline.operations.studies.opening import freeze, open_runs
 from pipeline.operations.studies.plans import plan
 from pipeline.operations.work.worker import Worker
@@ -80,7 +80,7 @@ def test_the_state_of_two_hundred_batches_costs_sixty_requests_or_five_with_a_ch
     assert set(s3_proxy.counts()) == {"LIST", "GET"}
 
 
-def _commits(batches: list[str]) -> Iterator[list[AnyEvent]]:
+def _commits(batches: list[BatchId]) -> Iterator[list[AnyEvent]]:
     """What the engine writes about batches that it sends, fetches and publishes as one group."""
     part = RawPart(name="output", key="outputs/k", digest=DIGEST, bytes=3)
     yield [InputStored(batch_id=each, key="requests/k", digest=DIGEST, bytes=3, requests=3) for each in batches]

@@ -9,6 +9,7 @@ import pytest
 
 from pipeline.clock import SystemClock
 from pipeline.errors import ConfigError, ConflictError, MissingError, StoreError
+from pipeline.ids import RunId
 from pipeline.storage import Store, keys, open_store
 from pipeline.storage.local import LocalStore
 from pipeline.storage.memory import MemoryStore
@@ -91,7 +92,7 @@ def test_listing_is_in_order_and_starts_behind_a_key(any_store: Store) -> None:
     assert any_store.list_from("nothing") == []
 
 
-_RUN = "e--t--p--m--r--forward"
+_RUN = RunId("e--t--p--m--r--forward")
 
 
 def test_a_missing_object_is_named(any_store: Store) -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.domain import Tags
-from pipeline.tasks.answers import Unparsed, read_json, tag_reader
+from pipeline.tasks.answers import Reason, Unparsed, read_json, tag_reader
 
 TAGS = Tags()
 FIRST = "<BETTER_SAMPLE>SAMPLE_1</BETTER_SAMPLE>"
@@ -66,7 +66,7 @@ def test_a_tag_is_read_however_it_is_dressed(content: str, expected: str):
         (f"<BETTER_SAMPLE>…</BETTER_SAMPLE> {FIRST}", "unknown_answer"),
     ],
 )
-def test_a_text_without_one_clear_tag_is_unparsed(content: str, reason: str):
+def test_a_text_without_one_clear_tag_is_unparsed(content: str, reason: Reason):
     assert read_tag(content, TAGS, ties=True) == Unparsed(reason=reason)
 
 
@@ -156,7 +156,7 @@ def test_an_object_is_read_with_or_without_a_fence(content: str, expected: str):
         ('{"better": "first", "better": null}', "unknown_answer"),
     ],
 )
-def test_anything_but_one_clear_object_is_unparsed(content: str, reason: str):
+def test_anything_but_one_clear_object_is_unparsed(content: str, reason: Reason):
     assert read_json(content, ties=True) == Unparsed(reason=reason)
 
 

@@ -45,4 +45,5 @@ def test_the_demo_experiment_is_valid_and_judges_every_pair_in_both_directions()
     assert (experiment.samples, experiment.pairs.design) == ("essays.csv", "all")
     assert list(experiment.directions) == ["forward", "reverse"]
     assert task_named(experiment.task).VERSION == 1
+    assert isinstance(experiment.criterion, str)
     assert criterion_named(experiment.criterion).name == "Overall quality"

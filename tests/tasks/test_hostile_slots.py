@@ -42,8 +42,8 @@ def material(words: dict[str, str]) -> Material:
             "turns": pa.array([[words["said next"]]] * 2, pa.list_(pa.string())),
         }
     )
-    design = {"design": "all", "count": None, "share": None, "seed": 1, "order": "given"}
-    return Material.of(Samples.of(table, source="test"), make_pairs(2, groups=None, **design))
+    pairs = make_pairs(2, groups=None, design="all", count=None, share=None, seed=1, order="given")
+    return Material.of(Samples.of(table, source="test"), pairs)
 
 
 def lines(name: str, provider: str, words: dict[str, str]) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from pipeline.domain import Tags
+from pipeline.domain import Answer, Tags
 from pipeline.errors import ConfigError
 from pipeline.tasks import pairwise, task_named
 from pipeline.tasks.answers import Unparsed
@@ -44,8 +44,9 @@ def test_the_table_has_the_columns_users_rely_on_in_their_order():
 
 
 def test_the_task_is_found_by_its_name():
-    assert task_named("pairwise") is pairwise
-    assert task_named("pairwise").VERSION == 1
+    found: object = task_named("pairwise")
+    assert found is pairwise
+    assert pairwise.VERSION == 1
 
 
 @pytest.mark.parametrize("name", ["pairwice", "Pairwise", "zzzz", ""])
@@ -79,5 +80,5 @@ def test_the_schema_of_an_answer_allows_what_can_be_read(ties: bool, values: lis
         (None, "json", Unparsed(reason="empty")),
     ],
 )
-def test_an_answer_is_read_in_the_way_it_was_asked_for(content: str | None, answer: str, expected: object):
+def test_an_answer_is_read_in_the_way_it_was_asked_for(content: str | None, answer: Answer, expected: object):
     assert pairwise.reader_of(answer, Tags(), ties=False)(content) == expected

@@ -1,11 +1,12 @@
 import itertools
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.domain import Tags, Template
+from pipeline.domain import Answer, Tags, Template
 from pipeline.errors import ConfigError
 from pipeline.tasks.answers import tag_reader
 from pipeline.tasks.templates import (
@@ -34,11 +35,11 @@ def a_template(text: str) -> Template:
     return Template(name="mine", text=text)
 
 
-def compiled(text: str, *, answer: str = "tag", tags: Tags = TAGS, ties: bool = False) -> CompiledTemplate:
+def compiled(text: str, *, answer: Answer = "tag", tags: Tags = TAGS, ties: bool = False) -> CompiledTemplate:
     return compile_template(a_template(text), answer=answer, tags=tags, ties=ties)
 
 
-def prompt(text: str, values: dict[Slot, str] = VALUES, *, with_context: bool = True, **settings: object) -> str:
+def prompt(text: str, values: dict[Slot, str] = VALUES, *, with_context: bool = True, **settings: Any) -> str:
     return filled(compiled(text, **settings).fragments(with_context=with_context), values)
 
 
@@ -187,7 +188,7 @@ def test_lines_of_another_system_are_paragraphs_too():
 
 
 @pytest.mark.parametrize("answer", ["tag", "json"])
-def test_a_template_that_does_not_say_how_to_answer_gets_it_as_last_paragraph(answer: str):
+def test_a_template_that_does_not_say_how_to_answer_gets_it_as_last_paragraph(answer: Answer):
     asked = instruction(answer=answer, tags=TAGS, ties=True)
     assert prompt(f"{BARE}\n", answer=answer, ties=True) == f"the one\n\nthe other\n\n{asked}"
 
@@ -207,7 +208,7 @@ def test_an_instruction_that_goes_with_the_context_is_given_anyway():
 
 
 @pytest.mark.parametrize(("answer", "ties"), [*itertools.product(["tag", "json"], [True, False])])
-def test_the_instruction_shows_every_choice_once_and_alike(answer: str, ties: bool):
+def test_the_instruction_shows_every_choice_once_and_alike(answer: Answer, ties: bool):
     asked = instruction(answer=answer, tags=Tags(prefix="[[", suffix="]]"), ties=ties)
     forms = {
         "tag": ["[[SAMPLE_1]]", "[[SAMPLE_2]]", "[[TIE]]"],

@@ -16,6 +16,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 import pandas as pd  # noqa: F401 - pyarrow imports it on first use: once here, not in every fork
@@ -31,7 +32,7 @@ from pipeline.storage.probe import StoreMark
 from tests.flows.crash.boundaries import ON_CALLS, ON_DISKS, ON_STORES, Kind, Trap, TrappedStore, TrappedTransport
 from tests.flows.studies import finished, problems, rows, submitted
 
-KINDS: tuple[Kind, ...] = Kind.__args__
+KINDS: tuple[Kind, ...] = get_args(Kind)
 MODELS = {"openai": "gpt-6-luna", "anthropic": "claude-haiku-5-5", "gemini": "gemini-3.8-flash"}
 STUDIES = {
     "pairs": "batch: {max_requests: 6}",
@@ -96,7 +97,7 @@ class Matrix:
             _in_fork(lambda: self._resume(place, self._trap(place, kind, number)))
         found = place / "found"
         for _ in range(_RESTARTS):
-            if _in_fork(lambda: found.write_bytes(self._judged(place)) and None) == 0:
+            if _in_fork(lambda: found.write_bytes(self._judged(place))) == 0:
                 wrong = msgspec.json.decode(found.read_bytes(), type=list[str])
                 return [f"{cell}: {problem}" for problem in wrong]
         return [f"{cell}: not finished after {_RESTARTS} restarts: {_said(place)}"]
@@ -207,7 +208,7 @@ def _said(place: Path) -> str:
     return log.read_text()[-600:] if log.exists() else ""
 
 
-def _in_fork(action: Callable[[], None]) -> int:
+def _in_fork(action: Callable[[], object]) -> int:
     """Do it in a process of its own; return how that ended (0: well)."""
     child = os.fork()
     if child == 0:

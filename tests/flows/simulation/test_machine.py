@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pipeline.folding import fold
+from pipeline.ids import BatchId
 from pipeline.operations.cancelling import cancel
 from pipeline.operations.reading.auditing import audit
 from pipeline.operations.resuming import advance, headway
@@ -54,7 +55,7 @@ class Protocol(RuleBasedStateMachine):
         self.scheduler = Scheduler(seed, deaths=0, freezes=0, longest_freeze=0)
         self.provider = Provider(self.scheduler, "exact", faults=0.3, quiet=QUIET)
         self.cancelled = False
-        self.phases: dict[str, str] = {}
+        self.phases: dict[BatchId, str] = {}
         with_all = self.worker(10_000)
         open_runs(with_all, PLAN, experiment_digest=freeze(with_all, PLAN))
 

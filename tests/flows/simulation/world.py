@@ -4,12 +4,13 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
 import msgspec
 
 from pipeline.domain import Judge
 from pipeline.errors import OutcomeUnknownError, RejectedError, UnavailableError
+from pipeline.events import End
 from pipeline.providers import RemoteBatch, Sought, Submission
 from pipeline.storage.memory import MemoryStore
 from tests.flows.simulation.scheduler import START, Actor, Scheduler
@@ -233,7 +234,8 @@ class ProbableClient(Client):
 
     def candidates(self, *, since: datetime, requests: int) -> list[RemoteBatch]:
         self._actor.boundary("list batches")
-        return [each for each in self._listed() if each.requests == requests and each.created_at >= since]
+        alike = (each for each in self._listed() if each.requests == requests)
+        return [each for each in alike if each.created_at and each.created_at >= since]
 
     def custom_ids(self, remote_id: str) -> Iterator[str]:
         self._actor.boundary("read ids")
@@ -243,10 +245,10 @@ class ProbableClient(Client):
 
 def _remote(batch: _Batch) -> RemoteBatch:
     created = datetime.fromtimestamp(START.timestamp() + batch.applied_at, UTC)
-    common = {"batch_key": batch.batch_key, "requests": len(batch.lines), "created_at": created}
+    common: dict[str, Any] = {"batch_key": batch.batch_key, "requests": len(batch.lines), "created_at": created}
     if batch.failed:
         return RemoteBatch(remote_id=batch.remote_id, status="failed", end="failed", fault="rate", **common)
     if not batch.executed:
         return RemoteBatch(remote_id=batch.remote_id, status="in_progress", **common)
-    end = "cancelled" if batch.cancelled else "expired" if batch.unanswered else "completed"
+    end: End = "cancelled" if batch.cancelled else "expired" if batch.unanswered else "completed"
     return RemoteBatch(remote_id=batch.remote_id, status=end, end=end, parts={"output": batch.remote_id}, **common)
