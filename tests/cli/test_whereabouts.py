@@ -7,8 +7,7 @@ import pytest
 
 from pipeline.simulator import Simulator
 from tests.cli.conftest import Pairlog
-
-Write = Callable[..., Path]
+from tests.conftest import ExperimentFile
 
 
 @pytest.fixture
@@ -24,7 +23,7 @@ def elsewhere(pairlog: Pairlog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     return go
 
 
-def test_a_new_store_is_announced_once(pairlog: Pairlog, simulator: Simulator, experiment_file: Write) -> None:
+def test_a_new_store_is_announced_once(pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile) -> None:
     file = experiment_file()
     here = file.parent / ".pairlog"
     assert f"`pairlog submit` would make a new store in {here}\n" in pairlog("plan", file).err
@@ -33,7 +32,7 @@ def test_a_new_store_is_announced_once(pairlog: Pairlog, simulator: Simulator, e
 
 
 def test_a_store_that_was_named_is_not_announced(
-    pairlog: Pairlog, simulator: Simulator, experiment_file: Write, monkeypatch: pytest.MonkeyPatch
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = experiment_file()
     assert "new store" not in pairlog("plan", file, "--store", "mine").err
@@ -46,7 +45,7 @@ def test_a_store_that_was_named_is_not_announced(
 def test_a_file_that_was_submitted_elsewhere_is_refused_before_anything_is_written(
     pairlog: Pairlog,
     simulator: Simulator,
-    experiment_file: Write,
+    experiment_file: ExperimentFile,
     elsewhere: Callable[[str], Path],
     command: str,
     folder: str,
@@ -63,18 +62,23 @@ def test_a_file_that_was_submitted_elsewhere_is_refused_before_anything_is_writt
 
 
 def test_the_store_above_the_working_directory_is_found_for_a_file_beside_it(
-    pairlog: Pairlog, simulator: Simulator, experiment_file: Write, elsewhere: Callable[[str], Path], tmp_path: Path
+    pairlog: Pairlog,
+    simulator: Simulator,
+    experiment_file: ExperimentFile,
+    elsewhere: Callable[[str], Path],
+    tmp_path: Path,
 ) -> None:
     file = experiment_file()
     assert pairlog("submit", file).code == 0
     there = elsewhere("below")
     for name in ("essays.yaml", "samples.csv"):
         (tmp_path / name).rename(there / name)
-    assert pairlog("submit", "essays.yaml").code == 2
+    called = pairlog("submit", "essays.yaml")
+    assert (called.code, f"experiment 'essays' is in {tmp_path}/.pairlog already" in called.err) == (2, True)
 
 
 def test_both_ways_that_the_refusal_names_work(
-    pairlog: Pairlog, simulator: Simulator, experiment_file: Write, elsewhere: Callable[[str], Path]
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile, elsewhere: Callable[[str], Path]
 ) -> None:
     file = experiment_file()
     assert pairlog("submit", file).code == 0
@@ -87,7 +91,7 @@ def test_both_ways_that_the_refusal_names_work(
 
 
 def test_a_store_near_by_that_knows_other_experiments_only_stops_nobody(
-    pairlog: Pairlog, simulator: Simulator, experiment_file: Write, elsewhere: Callable[[str], Path]
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile, elsewhere: Callable[[str], Path]
 ) -> None:
     assert pairlog("submit", experiment_file()).code == 0
     elsewhere("below")

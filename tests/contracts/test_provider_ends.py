@@ -130,7 +130,7 @@ def test_an_expired_batch_keeps_what_it_answered(name: str, tried: Callable[...,
     outputs = trial.outputs(batch)
     answered = [output for output in outputs.values() if output.status == "answered"]
     assert batch.end == "expired"
-    assert len(answered) == trial.simulator.ledger.totals.requests
+    assert len(answered) == trial.simulator.ledger.totals.requests == (5 if ADAPTERS[name].answers_expired else 0)
     assert all(output.status == "expired" and output.again for output in outputs.values() if output not in answered)
 
 

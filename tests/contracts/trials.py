@@ -37,8 +37,8 @@ SCHEMA = {
 class Adapter(msgspec.Struct, frozen=True, kw_only=True):
     """How a provider is tried: a model, the environment of a worker, and where the simulator answers it.
 
-    Not every provider has structured answers, batches that expire, files for its input, results as one stream, and
-    counts of them.
+    Not every provider has structured answers, batches that expire, answers of those, files for its input, results as
+    one stream, and counts of them.
     """
 
     model: str
@@ -46,6 +46,7 @@ class Adapter(msgspec.Struct, frozen=True, kw_only=True):
     environment: Callable[[Simulator], Mapping[str, str]]
     structured: bool = True
     expires: bool = True
+    answers_expired: bool = True
     uploads: bool = True
     streams: bool = True
     counts: bool = True
@@ -75,6 +76,7 @@ ADAPTERS: dict[str, Adapter] = {
         model="gemini-3.8-flash",
         offline={"GOOGLE_API_KEY": CANARY},
         environment=lambda simulator: {"GOOGLE_GEMINI_BASE_URL": simulator.gemini_base_url},
+        answers_expired=False,
     ),
     "vertex": Adapter(
         model="gemini-3.8-flash",

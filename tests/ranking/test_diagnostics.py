@@ -305,6 +305,7 @@ def test_a_part_that_cannot_be_ranked_says_why():
     reasons = {part.value: part.result for part in breakdowns(table)}
     assert isinstance(reasons["x"], Ranking)
     assert isinstance(reasons["y"], Unrankable)
+    assert reasons["y"].reason.endswith("nothing tells the 2 contestants apart")
 
 
 def test_the_panel_has_one_vote_a_judge_and_pair():
@@ -370,3 +371,5 @@ def test_a_panel_that_cannot_be_ranked_says_why():
     assert both is not None
     assert isinstance(both.majority, Unrankable)
     assert isinstance(both.model, Unrankable)
+    assert both.majority.reason.endswith("nothing tells the 2 contestants apart")
+    assert both.model.reason.endswith("nothing tells the 2 contestants apart")
