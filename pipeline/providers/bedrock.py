@@ -87,7 +87,6 @@ class _Job(msgspec.Struct, rename="camel"):
     submit_time: datetime | None = None
     output_data_config: _OutputConfig | None = None
     total_record_count: int | None = None
-    processed_record_count: int | None = None
     success_record_count: int | None = None
     error_record_count: int | None = None
 

@@ -68,7 +68,6 @@ class _Job(msgspec.Struct):
     output_file: str | None = None
     error_file: str | None = None
     total_requests: int | None = None
-    completed_requests: int | None = None
     succeeded_requests: int | None = None
     failed_requests: int | None = None
 

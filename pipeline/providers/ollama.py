@@ -46,7 +46,6 @@ class _Body(msgspec.Struct):
     model: str | None = None
     created_at: str | None = None
     message: _Message | None = None
-    done: bool = True
     done_reason: str | None = None
     prompt_eval_count: int | None = None
     eval_count: int | None = None
