@@ -20,6 +20,12 @@ PROMPT = """Which text is better?
 {second}
 </SAMPLE_2>
 Answer <BETTER_SAMPLE>SAMPLE_1</BETTER_SAMPLE> or <BETTER_SAMPLE>SAMPLE_2</BETTER_SAMPLE>."""
+VERDICT = {
+    "type": "object",
+    "properties": {"better": {"type": "string", "enum": ["first", "second"]}},
+    "required": ["better"],
+    "additionalProperties": False,
+}
 
 
 def a_prompt(first: str = "One text.", second: str = "Another text.") -> str:

@@ -8,7 +8,7 @@ import anthropic
 import pytest
 
 from pipeline.simulator import Simulator, parse_faults
-from tests.simulator.openai_wire import a_prompt
+from tests.simulator.openai_wire import VERDICT, a_prompt
 from tests.simulator.sdk_models import strict
 
 BATCH_KEYS = {
@@ -19,12 +19,6 @@ MESSAGE_KEYS = {
     "id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "stop_details", "container",
     "diagnostics", "usage",
 }  # fmt: skip
-SCHEMA = {
-    "type": "object",
-    "properties": {"better": {"type": "string", "enum": ["first", "second"]}},
-    "required": ["better"],
-    "additionalProperties": False,
-}
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +127,7 @@ def test_thoughts_are_shown_when_asked_for(client: Any) -> None:
 
 
 def test_structured_output_is_json(client: Any) -> None:
-    asked = {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}}
+    asked = {"output_config": {"format": {"type": "json_schema", "schema": VERDICT}}}
     message = client.messages.create(**a_message(**asked))
     assert json.loads(message.content[-1].text)["better"] in {"first", "second"}
 

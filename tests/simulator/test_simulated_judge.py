@@ -13,14 +13,8 @@ from hypothesis import strategies as st
 
 from pipeline.simulator import SimulatorSettings
 from pipeline.simulator.judge import Ask, Judge
-from tests.simulator.openai_wire import a_prompt
+from tests.simulator.openai_wire import VERDICT, a_prompt
 
-VERDICT = {
-    "type": "object",
-    "properties": {"better": {"type": "string", "enum": ["first", "second"]}},
-    "required": ["better"],
-    "additionalProperties": False,
-}
 VERDICT_OR_TIE = {**VERDICT, "properties": {"better": {"type": "string", "enum": ["first", "second", "tie"]}}}
 
 

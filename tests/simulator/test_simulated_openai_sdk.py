@@ -11,7 +11,7 @@ from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
 
 from pipeline.simulator import Simulator
-from tests.simulator.openai_wire import CHAT, a_chat, a_line, a_prompt, jsonl, rows, some_lines
+from tests.simulator.openai_wire import CHAT, VERDICT, a_chat, a_line, a_prompt, jsonl, rows, some_lines
 from tests.simulator.sdk_models import strict
 
 BATCH_KEYS = {
@@ -28,12 +28,6 @@ RESPONSE_KEYS = {
     "max_output_tokens", "model", "output", "parallel_tool_calls", "previous_response_id", "reasoning", "service_tier",
     "store", "temperature", "text", "tool_choice", "tools", "top_p", "truncation", "usage", "user", "metadata",
 }  # fmt: skip
-SCHEMA = {
-    "type": "object",
-    "properties": {"better": {"type": "string", "enum": ["first", "second"]}},
-    "required": ["better"],
-    "additionalProperties": False,
-}
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +116,7 @@ def test_chat_is_answered_live(client: openai.OpenAI, simulator: Simulator) -> N
         model="gpt-6-luna",
         reasoning_effort="low",
         messages=[{"role": "system", "content": "Judge."}, {"role": "user", "content": a_prompt()}],
-        response_format={"type": "json_schema", "json_schema": {"name": "v", "strict": True, "schema": SCHEMA}},
+        response_format={"type": "json_schema", "json_schema": {"name": "v", "strict": True, "schema": VERDICT}},
     )
     strict(answer, CHAT_KEYS)
     assert json.loads(answer.choices[0].message.content or "")["better"] in ("first", "second")
