@@ -43,7 +43,8 @@ def test_a_worker_frozen_for_longer_than_its_lease_changes_nothing_when_it_wakes
     pace = {"PAIRLOG_LEASE_SECONDS": "0.5", "PAIRLOG_QUIET_SECONDS": "0.5"}
     frozen = a_process(file, environment(simulator, PAIRLOG_STORE=str(tmp_path / "store"), **pace))
     until = time.monotonic() + 60
-    while not list((tmp_path / "store").glob("log/*/*3.json")) and time.monotonic() < until:
+    while not list((tmp_path / "store").glob("log/*/*3.json")):
+        assert time.monotonic() < until, "nothing was written that it could be frozen over"
         time.sleep(0.005)
     time.sleep(delay)
     frozen.send_signal(signal.SIGSTOP)

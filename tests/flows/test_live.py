@@ -98,7 +98,8 @@ def test_a_kill_loses_no_more_than_a_second(
     while simulator.ledger.totals.live < 80 and time.monotonic() < until:
         time.sleep(0.01)
     first.send_signal(signal.SIGKILL)
-    first.wait()
+    assert first.wait() == -signal.SIGKILL
+    assert 80 <= simulator.ledger.totals.live < 190
     worker = worker_for(simulator)
     assert not finished(worker, file).is_open
     assert rows(worker).num_rows == len(set(column(rows(worker), "request_id"))) == 190
