@@ -34,6 +34,12 @@ from pipeline.operations.work.worker import Worker
 from pipeline.state import NOT_SENT, UNSETTLED, BatchState
 from pipeline.wording import and_more, counted
 
+_UNSENT = NOT_SENT | UNSETTLED
+_ELSEWHERE = "another worker is at it"
+_REASONS = 5
+_LONGEST_REASON = 160
+_NOTHING_YET = "interrupted; nothing was planned or sent yet; run it again"
+
 
 @app.command()
 def submit(file: FileArgument, most_requests: MostOption = None, store: StoreOption = None) -> int:
@@ -59,13 +65,6 @@ def _sent(runs: list[Run], end: Headway) -> str:
     cancelling = f"{being}; " if end.cancelling else ""
     live = ", and calls the live judges" if any(run.is_live for run in runs) else ""
     return f"every batch is at its provider; {cancelling}`pairlog resume` polls and fetches{live}"
-
-
-_UNSENT = NOT_SENT | UNSETTLED
-_ELSEWHERE = "another worker is at it"
-_REASONS = 5
-_LONGEST_REASON = 160
-_NOTHING_YET = "interrupted; nothing was planned or sent yet; run it again"
 
 
 def _tell_unsent(runs: list[Run]) -> bool:
