@@ -12,7 +12,7 @@ from assets.results import diagnostics, rankings
 from pipeline.ids import ExperimentName, SegmentId
 from pipeline.operations import by_segment, checking
 from pipeline.operations.catalogue import Catalogue, read_catalogue
-from pipeline.operations.checking import Seen, Share
+from pipeline.operations.checking import CheckedShare, Seen
 from pipeline.operations.reading import answers
 from pipeline.operations.reading.reporting import Waiting, waiting_for_a_person
 from pipeline.operations.reading.summaries import is_pairwise
@@ -148,7 +148,7 @@ def _to_mend(names: Iterable[str]) -> dg.MetadataValue:
     return dg.MetadataValue.text(", ".join(names))
 
 
-def _rates(name: str, found: list[Share]) -> dg.AssetCheckResult:
+def _rates(name: str, found: list[CheckedShare]) -> dg.AssetCheckResult:
     """Return whether the share is good in every experiment; the first that is not is shown, else the first."""
     judged = [each for each in found if each.rate is not None]
     shown = next((each for each in judged if not each.passed), judged[0] if judged else None)

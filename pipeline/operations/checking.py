@@ -40,7 +40,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
         return self.distinct != self.rows
 
 
-class Share(msgspec.Struct, frozen=True, kw_only=True):
+class CheckedShare(msgspec.Struct, frozen=True, kw_only=True):
     """A share `of` so many requests of an experiment, held against the strictest threshold of its runs.
 
     A share of none is none, and nothing is held against it.
@@ -88,23 +88,25 @@ def total(found: Iterable[Seen]) -> Counts:
     return sum((each.segment.counts for each in found), Counts())
 
 
-def parse_rate(worker: Worker, name: ExperimentName) -> Share:
+def parse_rate(worker: Worker, name: ExperimentName) -> CheckedShare:
     """Return how many of the experiment's answers so far could be read."""
     runs = _opened(worker, name)
     counts = sum((run.state.counts for run in runs), Counts())
     answers = counts.ok + counts.unparsed
     rate = counts.ok / answers if answers else None
     least = max((run.newest.checks.parse_rate for run in runs), default=0.0)
-    return Share(experiment=name, of=answers, rate=rate, threshold=least, passed=rate is None or rate >= least)
+    return CheckedShare(experiment=name, of=answers, rate=rate, threshold=least, passed=rate is None or rate >= least)
 
 
-def refusal_rate(worker: Worker, name: ExperimentName) -> Share:
+def refusal_rate(worker: Worker, name: ExperimentName) -> CheckedShare:
     """Return how many of the experiment's requests that have ended were refused."""
     runs = _opened(worker, name)
     counts = sum((run.state.counts for run in runs), Counts())
     rate = counts.refused / counts.ended if counts.ended else None
     most = min((run.newest.checks.refusal_rate for run in runs), default=1.0)
-    return Share(experiment=name, of=counts.ended, rate=rate, threshold=most, passed=rate is None or rate <= most)
+    return CheckedShare(
+        experiment=name, of=counts.ended, rate=rate, threshold=most, passed=rate is None or rate <= most
+    )
 
 
 def _opened(worker: Worker, name: ExperimentName) -> list[Run]:

@@ -68,7 +68,7 @@ class Ranked(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     doubts: tuple[str, ...] = ()
 
 
-class Subjects(msgspec.Struct, frozen=True, kw_only=True):
+class SampleFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What the samples tell about rows: by sample id the length, who it stands for, and its own criterion if any."""
 
     lengths: dict[str, float]
@@ -101,7 +101,7 @@ def ranking_of(
 def _rank_rows(
     worker: Worker, rows: pa.Table, options: RankingOptions, *, length: bool, names: Sequence[ExperimentName]
 ) -> Ranking | Unrankable:
-    samples = subjects(worker, *names)
+    samples = sample_facts(worker, *names)
     lengths = samples.lengths if length else None
     if not len(rows):
         return _nothing_yet(*names)
@@ -138,7 +138,7 @@ def answers_of(
 
     `length` lets the model hold a preference for length.
     """
-    samples = subjects(worker, name, *beside)
+    samples = sample_facts(worker, name, *beside)
     tables = [_with_criteria(worker, each, table_of(worker, each), samples.criteria) for each in (name, *beside)]
     rows = pa.concat_tables(tables, promote_options="default")
     lengths = samples.lengths if length else None
@@ -244,7 +244,7 @@ def _in_its_folder(table: pa.Table) -> bytes:
     return parquet_bytes(plain.schema, plain.to_batches(), metadata={})
 
 
-def subjects(worker: Worker, *names: ExperimentName) -> Subjects:
+def sample_facts(worker: Worker, *names: ExperimentName) -> SampleFacts:
     """Return what the experiments' samples tell, of all their versions; an id must stand for one text everywhere."""
     lengths: dict[str, float] = {}
     contestants: dict[str, str] = {}
@@ -260,7 +260,7 @@ def subjects(worker: Worker, *names: ExperimentName) -> Subjects:
         contestants |= dict(zip(ids, samples.contestants(), strict=True))
         named = zip(ids, samples.statements(), samples.criteria(), strict=True)
         criteria |= {sample: statement or own for sample, statement, own in named if own}
-    return Subjects(lengths=lengths, contestants=contestants, criteria=criteria)
+    return SampleFacts(lengths=lengths, contestants=contestants, criteria=criteria)
 
 
 def _refuse_other_texts(seen: dict[str, Digest], samples: Samples, names: Sequence[ExperimentName]) -> None:

@@ -39,7 +39,7 @@ class _Output(msgspec.Struct, frozen=True):
     output_text: str | None = None
 
 
-class Sample(msgspec.Struct, frozen=True, kw_only=True):
+class SampleLine(msgspec.Struct, frozen=True, kw_only=True):
     """A line of the samples file."""
 
     id: str
@@ -56,7 +56,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 class Imported(msgspec.Struct, frozen=True, kw_only=True):
     """The samples, and in sentences what a person should know about what was left out or is not there."""
 
-    samples: tuple[Sample, ...]
+    samples: tuple[SampleLine, ...]
     candidates: tuple[str, ...]
     notes: tuple[str, ...]
 
@@ -177,13 +177,13 @@ def _put(given: dict[str, str], candidate: str, answer: str, path: Path) -> None
         )
 
 
-def _samples(answers: dict[tuple[str, str], dict[str, str]], statements: dict[str, Statement]) -> Iterator[Sample]:
+def _samples(answers: dict[tuple[str, str], dict[str, str]], statements: dict[str, Statement]) -> Iterator[SampleLine]:
     """Yield a sample for each answer, in an order that does not depend on the order of folders or files."""
     named = {(statement, asked): f"{statement}/{digest(asked.encode())[:12]}" for statement, asked in answers}
     for (statement, asked), group in sorted(named.items(), key=lambda each: each[1]):
         rule = statements[statement]
         for candidate, text in sorted(answers[statement, asked].items()):
-            yield Sample(
+            yield SampleLine(
                 id=f"{group}/{candidate}",
                 text=text,
                 group=group,
