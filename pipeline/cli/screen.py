@@ -32,11 +32,11 @@ _OVER = "ended at the provider without a file of answers"
 _UNSHOWN = "answers that the provider may still show"
 _LINES = 20  # how often it is said how far live calls are, where there is no terminal
 _GONE = {*_WHERE, "cancelled"}
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def safe(text: str) -> str:
-    """Return the text without control characters: a provider's words must not steer a terminal."""
+    """Return the text without control characters: others' words must not steer a terminal or turn its lines round."""
     return _CONTROL.sub("·", text)
 
 

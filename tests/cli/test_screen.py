@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.cli.app import IN_ORDER_OF_USE
-from pipeline.cli.screen import people
+from pipeline.cli.screen import people, safe
 from pipeline.cli.widths import fitted
 from pipeline.simulator import Simulator, parse_faults
 from tests.cli.conftest import Pairlog
@@ -231,3 +231,8 @@ def test_explain_shows_prompt_and_answer_as_texts_under_headings_of_their_own(
     )
     assert "<SAMPLE_1>" in lines[prompt:answer]
     assert "\n".join(lines[answer + 1 : raw]) == row["content"]
+
+
+def test_words_of_others_neither_steer_a_terminal_nor_turn_its_lines_round() -> None:
+    assert safe("a\x1b[31mb\x07c\x9bd\u202ee\u2066f") == "a·[31mb·c·d·e·f"
+    assert safe("עברית, 日本語\tand 👩‍🔬") == "עברית, 日本語\tand 👩‍🔬"

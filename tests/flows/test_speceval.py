@@ -1,6 +1,7 @@
 """Model outputs in SpecEval's layout: imported under their own names, and judged statement by statement."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -137,10 +138,13 @@ def test_a_statement_nobody_answers_is_reported(layout: Layout) -> None:
         ('{"id": " ", "text": "Blank id."}', "line 3: id and text may not be empty"),
         ('{"id": "be_kind", "text": "Something else."}', "line 3: the id 'be_kind' stands for two statements"),
         ("not json", "line 3: is not a statement with id and text"),
+        ('{"id": "\udcff", "text": "Not UTF-8."}', "line 3: is not a statement with id and text"),
+        (f'{{"id": "deep", "text": "x", "more": {"[" * 10_000}{"]" * 10_000}}}', "line 3: is not a statement"),
     ],
+    ids=["no id", "blank", "twice", "no JSON", "no UTF-8", "deep"],
 )
 def test_a_bad_line_of_the_specification_is_refused_by_its_number(layout: Layout, line: str, said: str) -> None:
-    with layout.spec.open("a") as file:
+    with layout.spec.open("a", errors="surrogateescape") as file:
         file.write(line + "\n")
     with pytest.raises(ConfigError, match=said):
         read_speceval(layout.folder, layout.spec)
@@ -201,3 +205,37 @@ def test_a_symbolic_link_among_the_outputs_is_refused_by_name(layout: Layout, tm
     link.symlink_to(outside)
     with pytest.raises(ConfigError, match=f"linked/{what} is a symbolic link; "):
         read_speceval(layout.folder, layout.spec)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'[{"input_text": "q", "output_text": "\xff\xfe"}]',
+        b'[{"input_text": "q", "output_text": "a", "more": ' + b"[" * 10_000 + b"]" * 10_000 + b"}]",
+    ],
+    ids=["no UTF-8", "deep"],
+)
+def test_outputs_that_cannot_be_read_are_refused_by_name(layout: Layout, body: bytes) -> None:
+    layout.write("gpt-x", "no_lies", []).write_bytes(body)
+    with pytest.raises(ConfigError, match=r"gpt-x/results/no_lies\.json is not a list of input_text and output_text"):
+        read_speceval(layout.folder, layout.spec)
+
+
+def test_a_pipe_among_the_outputs_is_refused_instead_of_waited_for(layout: Layout) -> None:
+    os.mkfifo(layout.folder / "gpt-x" / "no_lies.json")
+    with pytest.raises(ConfigError, match=r"gpt-x/no_lies\.json is not a file; "):
+        read_speceval(layout.folder, layout.spec)
+
+
+@pytest.mark.parametrize("name", ["no \udcff UTF-8", "red \x1b[31m", "two\nlines", "turned \u202e round"])
+def test_a_candidate_whose_name_cannot_be_printed_is_refused(layout: Layout, name: str) -> None:
+    layout.write(name, "no_lies", INPUTS["no_lies"])
+    with pytest.raises(ConfigError, match="has a name that cannot be printed; rename it"):
+        read_speceval(layout.folder, layout.spec)
+
+
+def test_files_that_begin_with_the_mark_of_windows_are_read(layout: Layout) -> None:
+    before = read_speceval(layout.folder, layout.spec)
+    for path in (layout.spec, *layout.folder.rglob("*.json")):
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert read_speceval(layout.folder, layout.spec) == before

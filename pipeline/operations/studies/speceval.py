@@ -8,6 +8,7 @@ and the input; context, the input; criterion, the statement's words. What does n
 never guessed.
 """
 
+import codecs
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -21,6 +22,8 @@ from pipeline.wording import and_more, counted, remedy
 
 _TIME = re.compile(r"\d{4}-?\d{2}-?\d{2}([T_ -]?\d{2}[-:_]?\d{2}([-:_]?\d{2})?)?|\d{10,14}")
 _NOT_OUTPUTS = frozenset({"metadata", "preprocessed", "raw"})
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _SHOWN = 5
 
 
@@ -104,7 +107,7 @@ def read_statements(spec: Path) -> dict[str, Statement]:
             continue
         try:
             statement = _statements.decode(line)
-        except msgspec.DecodeError as error:
+        except _UNREADABLE as error:
             raise ConfigError(f"{spec}, line {number}: is not a statement with id and text ({error})") from error
         if not statement.id.strip() or not statement.text.strip():
             raise ConfigError(f"{spec}, line {number}: id and text may not be empty; give the statement both")
@@ -135,6 +138,8 @@ def _is_wanted(path: Path) -> bool:
     is_output = path.suffix == ".json"
     if path.is_symlink() and (is_output or path.is_dir()):
         raise ConfigError(f"{path} is a symbolic link; replace it with what it points to")
+    if is_output and _UNPRINTABLE.search(str(path)):
+        raise ConfigError(f"{str(path)!r} has a name that cannot be printed; rename it in plain letters")
     return is_output
 
 
@@ -157,13 +162,16 @@ def _candidate_of(path: Path, folder: Path) -> str:
 def _read_outputs(path: Path) -> list[_Output]:
     try:
         return _outputs.decode(_bytes(path))
-    except msgspec.DecodeError as error:
+    except _UNREADABLE as error:
         raise ConfigError(f"{path} is not a list of input_text and output_text ({error})") from error
 
 
 def _bytes(path: Path) -> bytes:
+    """Return what is in the file, without the mark that Windows sets before UTF-8; what is no file may never end."""
+    if path.exists() and not path.is_file():
+        raise ConfigError(f"{path} is not a file; replace it with one, or move it elsewhere")
     try:
-        return path.read_bytes()
+        return path.read_bytes().removeprefix(codecs.BOM_UTF8)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
 
