@@ -1,5 +1,7 @@
 """Comparisons that were made elsewhere: a CSV or Parquet file of pairs and winners as a comparisons table."""
 
+from collections import Counter
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -12,6 +14,7 @@ _EXTRAS = (
     "pair_id", "group", "first_contestant", "second_contestant", "template", "provider", "model", "reasoning",
     "direction", "criterion",
 )  # fmt: skip
+_READ = frozenset((*_EXTRAS, "outcome", *(column for shape in _SHAPES for column in shape)))
 _PARQUET = b"PAR1"
 _LOOKED_AT = 4096
 _NO_ANSWER = ("", "na", "nan", "null", "none")
@@ -51,10 +54,10 @@ def comparisons_from(data: bytes, *, name: str) -> pa.Table:
 
 def _unpacked(data: bytes, name: str) -> pa.Table:
     """Return the columns of a Parquet file that matter, as text; what is null is empty."""
-    wanted = {*_EXTRAS, "outcome", *(column for shape in _SHAPES for column in shape)}
     try:
         file = pq.ParquetFile(pa.BufferReader(data))
-        table = file.read(columns=[column for column in file.schema_arrow.names if column in wanted])
+        _demand_each_once(file.schema_arrow.names, name=name)
+        table = file.read(columns=[column for column in file.schema_arrow.names if column in _READ])
         return pa.table(
             {column: pc.fill_null(pc.cast(table[column], pa.string()), "") for column in table.column_names}
         )
@@ -70,6 +73,7 @@ def _parsed(data: bytes, name: str) -> pa.Table:
         raise ConfigError(f"{name} is not a text file; save it as CSV")
     try:
         header = pyarrow.csv.open_csv(pa.BufferReader(data)).schema.names
+        _demand_each_once(header, name=name)
         types = dict.fromkeys(header, pa.string())
         return pyarrow.csv.read_csv(
             pa.BufferReader(data),
@@ -78,6 +82,13 @@ def _parsed(data: bytes, name: str) -> pa.Table:
         )
     except (pa.ArrowInvalid, pa.ArrowKeyError, UnicodeDecodeError) as error:
         raise ConfigError(f"{name} cannot be read as CSV: {error}") from error
+
+
+def _demand_each_once(columns: list[str], *, name: str) -> None:
+    """Refuse two columns of one name: nobody knows which is meant."""
+    twice = [column for column, count in Counter(columns).items() if count > 1 and column in _READ]
+    if twice:
+        raise ConfigError(f"{name} has the column {twice[0]} twice; rename or remove one of them")
 
 
 def _demand_ids(ids: pa.Array, *, column: str, name: str, header: int) -> None:

@@ -1,5 +1,7 @@
 """Comparisons from a CSV that somebody else made."""
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from pipeline.errors import ConfigError
@@ -68,3 +70,26 @@ def test_an_imported_file_can_be_ranked():
     result = rank(comparisons_from(data, name="pairs.csv"))
     assert isinstance(result, Ranking)
     assert [one.contestant for one in result.standings] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    "header", ["first_id,first_id,second_id,winner_id", "group,first_id,group,second_id,winner_id"]
+)
+def test_a_column_that_stands_twice_is_refused_by_name(header):
+    twice = "group" if header.startswith("group") else "first_id"
+    rows = f"{header}\n{','.join('a' * len(header.split(',')))}\n".encode()
+    with pytest.raises(ConfigError, match=rf"pairs\.csv has the column {twice} twice; rename or remove one"):
+        comparisons_from(rows, name="pairs.csv")
+
+
+def test_a_column_that_stands_twice_in_a_parquet_file_is_refused_by_name():
+    columns = ["first_id", "second_id", "second_id", "winner_id"]
+    file = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_arrays([pa.array(["a"])] * 4, names=columns), file)
+    with pytest.raises(ConfigError, match=r"pairs\.parquet has the column second_id twice"):
+        comparisons_from(file.getvalue().to_pybytes(), name="pairs.parquet")
+
+
+def test_columns_that_nobody_reads_may_have_one_name():
+    table = comparisons_from(b"first_id,note,second_id,note,winner_id\na,x,b,y,a\n", name="pairs.csv")
+    assert table["outcome"].to_pylist() == ["first"]
