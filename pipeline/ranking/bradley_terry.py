@@ -95,7 +95,8 @@ def _with_intervals(rows: Rows, cells: Cells, model: Model, found: Fit, options:
     if options.intervals == "bootstrap":
         drawn = bootstrap(rows, cells, found, model, rounds=options.rounds, seed=options.seed)
         ends = bias_corrected(drawn, values, confidence=options.confidence)
-        low, high = ends if not model.ridge else (np.minimum(low, ends[0]), np.maximum(high, ends[1]))
+        is_floored = model.ridge > 0 or covariance.cancelled > 0
+        low, high = (np.minimum(low, ends[0]), np.maximum(high, ends[1])) if is_floored else ends
     size = len(found.scores)
     return Scored(
         scores=found.scores,

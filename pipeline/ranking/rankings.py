@@ -15,6 +15,7 @@ from pipeline.ranking.leverage import Rows
 from pipeline.ranking.places import Places, places, reliability
 from pipeline.ranking.uncertainty import FULL_LIMIT, Covariance
 from pipeline.ranking.values import Ranking, RankingOptions, Standing, Unrankable, left, refuse_idle
+from pipeline.wording import counted
 
 ClusterKind = Literal["pair", "group", "row"]
 
@@ -158,7 +159,7 @@ def _ranking(data: Comparisons, rows: Rows, scored: Scored, options: RankingOpti
         separation=spread.separation if spread else None,
         effects=scored.effects,
         unranked=data.unranked,
-        warnings=(*scored.warnings, *_warnings(data, options, kind)),
+        warnings=(*scored.warnings, *_cancelled(scored, kind), *_warnings(data, options, kind)),
         regularisation=scored.ridge,
     )
 
@@ -196,6 +197,17 @@ def _standings(data: Comparisons, rows: Rows, scored: Scored, found: Places, con
         )
         for at in order
     )
+
+
+def _cancelled(scored: Scored, kind: ClusterKind) -> Iterator[str]:
+    """Yield for how many no two clusters differ, and what their intervals are instead."""
+    if many := scored.covariance.cancelled:
+        inside = "comparison" if kind == "row" else kind
+        whose = "their intervals are" if many > 1 else "the interval is"
+        yield (
+            f"the answers about {counted(many, 'contestant')} cancel out inside every {inside}: {whose} as wide as "
+            "independent comparisons would be"
+        )
 
 
 def _warnings(data: Comparisons, options: RankingOptions, kind: ClusterKind) -> Iterator[str]:

@@ -15,16 +15,21 @@ FULL_LIMIT = 2_000
 EXACT_LIMIT = 6_000
 _BLOCK = 1_024
 _FEW_CLUSTERS = 3
+_STILL = 1e-9
 
 
 class Covariance(msgspec.Struct, frozen=True, kw_only=True):
-    """Variances of scores and effects; `full` is the scores' covariance where they are few enough to hold it."""
+    """Variances of scores and effects; `full` is the scores' covariance where they are few enough to hold it.
+
+    `cancelled` counts the scores whose comparisons cancel one another inside every cluster.
+    """
 
     scores: Floats
     effects: Floats
     full: Floats | None
     clusters: int
     exact: bool
+    cancelled: int = 0
 
     def between(self, place: int) -> Floats:
         """Return the variance of each score's difference from the one at `place`."""
@@ -38,7 +43,8 @@ def sandwich(rows: Rows, view: Curve, found: Fit, model: Model) -> Covariance:
 
     Above EXACT_LIMIT contestants the inverse curvature is replaced by that of its diagonal. With a ridge, and for
     contestants that few clusters name, no variance is below the inverse curvature: someone who only won has hardly any
-    residuals, and yet the data say little about how good they are.
+    residuals, and yet the data say little about how good they are. Nor is it where residuals cancel in every cluster,
+    as those of a judge do that always names the first: clusters then do not differ, and tell of no error at all.
     """
     pulls = pulls_at(rows, found, model)
     scores = len(found.scores)
@@ -73,10 +79,12 @@ def _without_mean(bread: Floats, view: Curve) -> Floats:
 
 
 def _at_least(made: Covariance, floor: Floats, *, thin: npt.NDArray[np.bool_]) -> Covariance:
-    """Return the covariance with no thinly known score's variance below the floor."""
-    missing = np.where(thin, np.maximum(floor - made.scores, 0.0), 0.0)
+    """Return the covariance with no variance below the floor that is thinly known or nothing."""
+    still = made.scores <= _STILL * floor
+    missing = np.where(thin | still, np.maximum(floor - made.scores, 0.0), 0.0)
     full = None if made.full is None else made.full + np.diag(missing)
-    return msgspec.structs.replace(made, scores=made.scores + missing, full=full)
+    cancelled = int(np.count_nonzero(still & ~thin))
+    return msgspec.structs.replace(made, scores=made.scores + missing, full=full, cancelled=cancelled)
 
 
 def _of_diagonal(variances: Floats, scores: int, clusters: int, *, exact: bool) -> Covariance:

@@ -301,6 +301,24 @@ def test_an_unknown_length_is_refused_in_words():
     assert result.reason == "the length of sample b is not known: give the samples that were compared"
 
 
+@pytest.mark.parametrize("interval", ["sandwich", "bootstrap"])
+def test_a_judge_who_always_names_the_first_leaves_no_score_certain(interval):
+    """Both orders of a pair cancel out: no two pairs differ, and yet nothing is known of anybody."""
+    names = ["a", "b", "c", "d", "e", "f"]
+    rows = [(one, other, "first") for one in names for other in names if one != other]
+    result = ranked(a_table(rows), RankingOptions(intervals=interval, rounds=100))
+    assert result.cluster_kind == "pair"
+    assert [one.rank for one in result.standings] == [1] * 6
+    independent = ranked(a_table(rows), RankingOptions(cluster="row"))
+    for one, free in zip(result.standings, independent.standings, strict=True):
+        assert one.high - one.low == pytest.approx(free.high - free.low, rel=0.2)
+    (said,) = result.warnings
+    assert said == (
+        "the answers about 6 contestants cancel out inside every pair: their intervals are as wide as independent "
+        "comparisons would be"
+    )
+
+
 def test_wins_losses_and_ties_are_counted_and_equal_scores_share_a_rank():
     result = ranked(
         a_table([("a", "b", "first"), ("b", "a", "first"), ("a", "b", "tie"), ("c", "a", "tie"), ("c", "b", "tie")])
