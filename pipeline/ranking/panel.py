@@ -19,6 +19,7 @@ from pipeline.ranking.values import Ranking, RankingOptions, Unrankable
 
 _STEPS = 100
 _CLOSE = 1e-8
+_SAME = 1e-6  # what fitting leaves of a difference where there is none
 _FOLDS = 20
 _NEAR_ONE, _NEAR_NONE = 1.0, 0.01  # weights of half the squares of sharpness - 1 and of position bias
 _DULLEST = 0.01
@@ -88,18 +89,19 @@ def _model(data: Comparisons, options: RankingOptions) -> PanelModel | Unrankabl
         return plain
     found = _fitted(data, np.ones(len(data), dtype=bool))
     error = _jackknife(data, found, options) if len(data.contestants) <= FULL_LIMIT else None
-    order = np.argsort(-found.scores, kind="stable")
+    rank = 1 + np.searchsorted(np.sort(-found.scores), -found.scores - _SAME)
+    order = np.argsort(rank, kind="stable")
     reach = None if error is None else critical(options.confidence, _FOLDS) * error
     return PanelModel(
         standings=tuple(
             PanelStanding(
                 contestant=data.contestants[at],
-                rank=place,
+                rank=int(rank[at]),
                 score=float(found.scores[at]),
                 low=None if reach is None else float(found.scores[at] - reach[at]),
                 high=None if reach is None else float(found.scores[at] + reach[at]),
             )
-            for place, at in enumerate(order.tolist(), 1)
+            for at in order.tolist()
         ),
         judges=tuple(
             JudgeSharpness(judge=name, sharpness=float(found.sharp[at]), first_place=float(found.first[at]))
