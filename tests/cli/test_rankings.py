@@ -145,7 +145,10 @@ STRONG = ["a,d,a,m", "b,d,b,m", "c,d,c,m"] * 40 + ["a,d,d,m", "b,d,d,m", "c,d,d,
             [*CIRCLE, "a,d,a,m", "d,b,b,m", "c,d,c,m"],
             "a, b and c share first place: d cannot be told apart from them.",
         ),
-        (["a,b,a,m", "b,c,b,m", "c,d,c,m", "d,e,d,m", "e,a,e,m"], "a, b, c and 2 more share first place:"),
+        (
+            ["a,b,a,m", "b,c,b,m", "c,d,c,m", "d,e,d,m", "e,a,e,m"],
+            "All 5 contestants share first place: nobody is better.",
+        ),
     ],
 )
 def test_all_who_share_the_first_place_are_named(pairlog: Pairlog, tmp_path, rows, words):

@@ -137,6 +137,14 @@ def test_the_headline_says_who_is_best_and_how_sure_that_is():
     assert "<h1>c00 and c01 share first place: c02 and c03 cannot be told apart from them.</h1>" in shared
 
 
+def test_a_page_about_judges_who_tell_nobody_apart_names_no_order():
+    page = a_page(by_template(("one", "t", "first"), ("two", "t", "first")))
+    assert "<h1>All 8 contestants share first place: nobody is better.</h1>" in page
+    assert "one of 8 who share first place, would no longer be first" in page
+    assert "Krippendorff’s α is not known, because every verdict is the same, raw agreement 100 %" in page
+    assert "the answers about 8 contestants cancel out inside every pair" in page
+
+
 def test_the_headline_of_an_unfinished_study_says_so():
     counts = {"run-1": Counts(planned=30, ok=12, unparsed=1)}
     page = a_page(a_study(4, seed=1), conservation=counts)

@@ -36,8 +36,12 @@ def residuals_section(found: Diagnostics, *, note: str = "") -> Section:
     return section("Does one scale fit?", plot, worst, note=f"{said} {note}".rstrip())
 
 
-def influence_section(held: Influence, *, note: str = "") -> Section:
-    """Return how few comparisons hold the leader up, and which; `note` says by which scores."""
+def influence_section(held: Influence, *, first: int = 1, note: str = "") -> Section:
+    """Return how few comparisons hold the leader up, and which; `first` is how many share first place.
+
+    `note` says by which scores.
+    """
+    leader = held.leader if first == 1 else f"{held.leader}, one of {whole(first)} who share first place,"
     if held.needed is None:
         said = (
             f"No tenth of the {whole(held.comparisons)} comparisons was found whose removal would take first place "
@@ -47,7 +51,7 @@ def influence_section(held: Influence, *, note: str = "") -> Section:
     share = held.needed / held.comparisons
     said = (
         f"Without {whole(held.needed)} of the {whole(held.comparisons)} comparisons ({percent(share, 2)}), "
-        f"{held.leader} would no longer be first; {held.challenger} is closest."
+        f"{leader} would no longer be first; {held.challenger} is closest."
     )
     samples = any((one.first, one.second) != (one.first_sample, one.second_sample) for one in held.rows)
     rows = [

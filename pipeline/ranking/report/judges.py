@@ -16,7 +16,7 @@ from pipeline.ranking.report.markup import (
     whole,
 )
 from pipeline.ranking.report.plots import Scale, ends, interval, scale_for, shaded
-from pipeline.wording import and_more
+from pipeline.wording import and_more, counted
 
 _WIDEST_BIAS = 3.0
 _DOUBT = 0.05
@@ -126,11 +126,12 @@ def agreement_section(found: Diagnostics) -> Section:
     every = found.alpha
     if every is not None:
         who = "Both" if every.judges == _TWO else f"All {every.judges}"
-        said = (
-            f"{who} judges together: Krippendorff’s α = {number(every.alpha)} "
-            f"({number(every.low)} to {number(every.high)}), raw agreement {percent(every.raw)}, "
-            f"{whole(every.pairs)} pairs."
+        beyond = (
+            "Krippendorff’s α is not known, because every verdict is the same"
+            if every.alpha is None
+            else f"Krippendorff’s α = {number(every.alpha)} ({number(every.low)} to {number(every.high)})"
         )
+        said = f"{who} judges together: {beyond}, raw agreement {percent(every.raw)}, {counted(every.pairs, 'pair')}."
         children.append(element("p", said))
     note = (
         "A judge’s verdict on a pair is the majority of its answers in both orders and all repeats. "

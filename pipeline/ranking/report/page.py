@@ -105,7 +105,8 @@ def _answers(
     if found.calibration:
         shown.append(residuals_section(found, note=_whose(result)))
     if found.influence is not None:
-        shown.append(influence_section(found.influence, note=_whose(result)))
+        shared = len(result.leaders) if isinstance(result, Ranking) and not _whose(result) else 1
+        shown.append(influence_section(found.influence, first=shared, note=_whose(result)))
     return shown
 
 

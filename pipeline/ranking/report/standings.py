@@ -24,6 +24,7 @@ from pipeline.ranking.values import Ranking, Standing, Unrankable
 from pipeline.wording import and_more, counted
 
 _SHOWN = 100
+_NAMED = 3
 _WITH_NUMBERS = 25
 _MATRIX = 70
 _CLUSTERS = {
@@ -48,22 +49,23 @@ def verdict(result: Ranking | Unrankable, *, unfinished: bool) -> str:
         return f"{so_far or 'T'}{'t' if so_far else ''}here is no ranking: {result.reason}."
     leaders = result.leaders
     rest = result.rivals
-    first = and_more(leaders, most=3)
+    first = and_more(leaders, most=_NAMED)
+    if len(leaders) == len(result.standings):
+        everyone = first if len(leaders) <= _NAMED else f"{'all' if so_far else 'All'} {len(leaders):,} contestants"
+        return f"{so_far}{everyone} share first place: nobody is better."
     if len(leaders) > 1:
-        others = (
-            "every other contestant is proven weaker" if len(leaders) < len(result.standings) else "nobody is better"
-        )
-        also = f"{and_more(rest, most=3)} cannot be told apart from them" if rest else others
+        others = "every other contestant is proven weaker"
+        also = f"{and_more(rest, most=_NAMED)} cannot be told apart from them" if rest else others
         return f"{so_far}{first} share first place: {also}."
     if not rest:
         return f"{so_far}{first} is best: every other contestant is proven weaker."
-    return f"{so_far}{first} comes first, but {and_more(rest, most=3)} cannot be told apart from it."
+    return f"{so_far}{first} comes first, but {and_more(rest, most=_NAMED)} cannot be told apart from it."
 
 
 def verdict_of_part(of: Part) -> str:
     """Return in a line who is first in a part of a study, and how far that is like the whole."""
     like = "" if of.tau is None else f", τ with the whole {of.tau:.2f}"
-    first = and_more(of.result.leaders, most=3) if isinstance(of.result, Ranking) else of.result.reason
+    first = and_more(of.result.leaders, most=_NAMED) if isinstance(of.result, Ranking) else of.result.reason
     return f"{of.value or '(none)'}: {counted(of.comparisons, 'comparison')}{like}; first: {first}"
 
 
