@@ -91,6 +91,7 @@ def _faults(found: JudgeFindings) -> Iterator[str]:
     if found.consistency is not None and found.consistency.share < _STEADY:
         share = 100 * found.consistency.share
         yield f"kept its winner in only {share:.0f} % of {found.consistency.count:,} pairs judged in both orders"
-    ok = found.statuses.get("ok", 0)
-    if ok < _READABLE * found.rows:
-        yield f"gave a readable answer to only {ok:,} of {found.rows:,} requests"
+    read = sum(found.statuses.get(status, 0) for status in ("ok", "inapplicable"))
+    asked = found.rows - found.statuses.get("cancelled", 0)  # a person's doing, not the judge's
+    if read < _READABLE * asked:
+        yield f"gave a readable answer to only {read:,} of {asked:,} requests"

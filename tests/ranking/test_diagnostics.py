@@ -101,6 +101,20 @@ def test_rates_count_every_row_and_are_warned_about():
     assert found.warnings == ("m gave a readable answer to only 1 of 3 requests",)
 
 
+@pytest.mark.parametrize(
+    ("endings", "warnings"),
+    [
+        (["first", "cancelled", "cancelled"], ()),
+        (["first", "inapplicable", "inapplicable"], ()),
+        (["cancelled", "cancelled", "cancelled"], ()),
+        (["first", "refused", "cancelled"], ("m gave a readable answer to only 1 of 2 requests",)),
+    ],
+)
+def test_a_judge_is_not_blamed_for_what_was_cancelled_or_did_not_apply(endings, warnings):
+    table = a_table([("a", "b", ending) for ending in endings], model=["m"] * len(endings))
+    assert diagnose(table).warnings == warnings
+
+
 def test_how_often_the_longer_sample_wins_leaves_ties_and_equal_lengths_out():
     rows = [("a", "b", "second"), ("b", "c", "first"), ("a", "c", "first"), ("a", "b", "tie"), ("a", "b", "first")]
     found = diagnose(a_table(rows), lengths={"a": 10, "b": 20, "c": 10}).judges[0].longer_wins
