@@ -1,4 +1,4 @@
-"""What besides the contestants may sway a judge: the first place, and length."""
+"""What besides the contestants may sway a judge: the first position, and length."""
 
 from collections.abc import Mapping
 
@@ -21,7 +21,7 @@ def covariates(data: Comparisons, *, position: bool, lengths: Mapping[str, float
         judges = data.judge
         parts.append(
             Strata(
-                names=tuple(f"first place: {label}" for label in judges.labels),
+                names=tuple(f"first position: {label}" for label in judges.labels),
                 codes=judges.codes,
                 values=np.eye(len(judges.labels)),
             )

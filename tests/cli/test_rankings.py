@@ -110,7 +110,7 @@ def test_parts_are_ranked_beside_the_whole(pairlog: Pairlog, tmp_path, per, part
 def test_effects_are_shown_with_their_intervals(pairlog: Pairlog, tmp_path):
     called = pairlog("rank", "--from", a_file(tmp_path, SMALL * 9), "--position", "--ties", "davidson")
     assert called.code == 0
-    assert re.search(r"^first place: m: \+\d\.\d\d \(\+\d\.\d\d … \+\d\.\d\d\)$", called.err, re.MULTILINE)
+    assert re.search(r"^first position: m: \+\d\.\d\d \(\+\d\.\d\d … \+\d\.\d\d\)$", called.err, re.MULTILINE)
 
 
 def test_intervals_are_made_as_asked(pairlog: Pairlog, tmp_path: Path) -> None:

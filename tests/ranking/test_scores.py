@@ -192,7 +192,7 @@ def test_a_judge_who_likes_the_first_place_is_modelled():
     result = rank(a_study(14, judges={"biased": 0.8}, seed=1, repeats=4), RankingOptions(position=True))
     assert isinstance(result, Ranking)
     (effect,) = result.effects
-    assert effect.name == "first place: openai/biased"
+    assert effect.name == "first position: openai/biased"
     assert effect.low < 0.8 < effect.high
     assert effect.low > 0.3
 
