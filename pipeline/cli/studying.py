@@ -20,7 +20,7 @@ from pipeline.cli.app import (
 )
 from pipeline.cli.planned import tell_beforehand, tell_kept
 from pipeline.cli.screen import complain, progress_of, say, show_status
-from pipeline.ids import RunId
+from pipeline.ids import ExperimentName, RunId
 from pipeline.operations.reading.reasons import reasons_of
 from pipeline.operations.reading.reporting import status
 from pipeline.operations.resuming import Headway, headway, submit_all
@@ -167,9 +167,19 @@ def finish(worker: Worker, runs: list[Run], *, interval: float, once: bool = Fal
         end = resume_runs(worker, runs, interval=interval, once=once, watch=watch)
     failed = {run.experiment.name for run in runs if run.failure}
     names = [name for name in dict.fromkeys(run.experiment.name for run in runs) if name not in failed]
-    show_status(status(worker, names, briefly=True).experiments if names else [])
+    shown = {run.run_id for run in runs}
+    show_status(status(worker, names, only=shown, briefly=True).experiments if names else [])
+    _tell_others(worker, names, shown)
     _tell_reasons([run for run in runs if not run.failure])
     return _exit_code(end, strict=strict)
+
+
+def _tell_others(worker: Worker, names: list[ExperimentName], shown: set[RunId]) -> None:
+    """Say of which runs nothing was told: those that an earlier file asked for and this one does not."""
+    for name in names:
+        if others := sum(run.run_id not in shown for run in worker.runs(name)):
+            said = counted(others, "further run is", "further runs are")
+            say(f"{said} in the store but not in this file: `pairlog status {name}` shows all")
 
 
 def _tell_reasons(runs: list[Run]) -> None:

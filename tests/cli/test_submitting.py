@@ -216,6 +216,18 @@ def test_only_what_nobody_asked_for_yet_counts_against_the_most_requests(
     assert len(simulator.ledger.batches) == 3
 
 
+def test_running_an_earlier_smaller_file_again_tells_of_its_own_runs_alone(
+    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path]
+) -> None:
+    assert pairlog("run", experiment_file(judges=LEVELS), "--interval", "0").code == 0
+    called = pairlog("run", experiment_file(judges=LEVELS.replace(", high", "")), "--interval", "0")
+    assert called.code == 0
+    assert NONE in called.err
+    assert HIGH not in called.err
+    assert "1 further run is in the store but not in this file: `pairlog status essays` shows all\n" in called.err
+    assert called.last_line == "every request has ended: 30 ok, 0 not"
+
+
 def test_later_turns_count_against_the_most_requests(
     pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile
 ) -> None:

@@ -20,6 +20,15 @@ def test_an_experiment_that_is_called_by_its_file_is_guessed(
         assert "did you mean essays?" in called.err
 
 
+def test_an_experiment_that_is_called_by_a_file_of_another_name_is_asked_for_by_its_own(
+    pairlog: Callable[..., Called], simulator: Simulator, experiment_file: Callable[..., Path]
+) -> None:
+    assert pairlog("submit", experiment_file()).code == 0
+    called = pairlog("rank", "w.yaml")
+    assert called.code == 2
+    assert "give the name in the file, not the file; it holds essays" in called.err
+
+
 @pytest.mark.parametrize(
     ("table", "message"),
     [

@@ -1,6 +1,6 @@
 """What a person asks about a store: where everything stands. Reads only."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime, timedelta
 
 import msgspec
@@ -75,19 +75,26 @@ def experiments_named(worker: Worker, names: Iterable[str], *, place: str) -> li
             there = f"it holds {', '.join(known)}" if known else "it holds none"
             meant = nearest(name.removesuffix(".yaml").removesuffix(".yml"), known)
             there = f"did you mean {meant}? {there}" if meant else there
+            there = f"give the name in the file, not the file; {there}" if name.endswith((".yaml", ".yml")) else there
             raise ConfigError(f"there is no experiment {name!r} in {place}; {there}")
     return found
 
 
 def status(
-    worker: Worker, names: Iterable[ExperimentName], *, as_of: datetime | None = None, briefly: bool = False
+    worker: Worker,
+    names: Iterable[ExperimentName],
+    *,
+    only: Collection[RunId] | None = None,
+    as_of: datetime | None = None,
+    briefly: bool = False,
 ) -> StoreStatus:
     """Return the conservation table of these experiments, now or as it was.
 
     Args:
+        only: tell of these runs alone.
         briefly: tell only of batches that something is left to do about, and how many the others are.
     """
-    found = {name: worker.runs(name) for name in names}
+    found = {name: [run for run in worker.runs(name) if only is None or run.run_id in only] for name in names}
     states = _states(worker, [run for runs in found.values() for run in runs], as_of)
     now = as_of or worker.clock.now()
     told = {name: [(run, states[run.run_id]) for run in runs if run.run_id in states] for name, runs in found.items()}
