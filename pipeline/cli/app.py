@@ -12,6 +12,7 @@ from pipeline.cli.screen import show
 from pipeline.clock import SystemClock
 from pipeline.ids import ExperimentName
 from pipeline.operations.reading.reporting import experiments_named
+from pipeline.operations.studies.whereabouts import store_near
 from pipeline.operations.work.worker import AT_ONCE, Worker
 from pipeline.settings import from_environment
 from pipeline.storage import open_store
@@ -123,7 +124,9 @@ def when_interrupted() -> str:
 
 def named(worker: Worker) -> str:
     """Return where the worker's store is and how to name another one, for whoever finds nothing in it."""
-    return f"{worker.store.url} (--store or PAIRLOG_STORE names another store)"
+    near = store_near(worker.store.url)
+    way = f"--store {near} names one near by" if near else "--store or PAIRLOG_STORE names another store"
+    return f"{worker.store.url} ({way})"
 
 
 def chosen(worker: Worker, names: list[str] | None) -> list[ExperimentName]:

@@ -1,6 +1,7 @@
 """Commands that only read: status, events, results, audit, explain."""
 
 import sys
+from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +17,7 @@ from pipeline.events import AnyEvent, Commit
 from pipeline.operations.reading.auditing import audit as audit_store
 from pipeline.operations.reading.auditing import audit_ledger
 from pipeline.operations.reading.explaining import explain as explain_request
-from pipeline.operations.reading.reporting import commits_of
+from pipeline.operations.reading.reporting import ExperimentStatus, commits_of
 from pipeline.operations.reading.reporting import status as store_status
 from pipeline.operations.reading.results import export
 from pipeline.wording import counted
@@ -40,8 +41,16 @@ def status(
         for each in found.experiments:
             if not each.runs:
                 say(f"{each.name} was not planned yet at {moment}")
+        if moment is None and not any(each.counts["open"] for each in found.experiments):
+            _tell_ended(found.experiments)
     else:
         say(f"there are no experiments in {named(worker)}")
+
+
+def _tell_ended(experiments: Collection[ExperimentStatus]) -> None:
+    """Say that nothing is left to do, in the words of `resume`."""
+    planned, ok = (sum(each.counts[name] for each in experiments) for name in ("planned", "ok"))
+    say(f"every request has ended: {ok:,} ok, {planned - ok:,} not")
 
 
 def _moment(text: str | None) -> datetime | None:
@@ -136,6 +145,9 @@ def audit(
             f"{finding.key}: {finding.problem}" if finding.key not in finding.problem else finding.problem,
             title="broken",
         )
+    if not found.objects and not found.findings and ledger is None:
+        say(f"there is nothing to check in {named(worker)}")
+        return 0
     if found.findings:
         complain(f"{counted(len(found.findings), 'finding')} in {counted(found.objects, 'object')}", title="audit")
         return 1

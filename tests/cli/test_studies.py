@@ -29,6 +29,7 @@ def test_status_counts_the_batches_that_are_done_and_names_them_to_programs(
     (run,) = json.loads(pairlog("status", "--json").out)["experiments"][0]["runs"]
     assert set(run) == {"run_id", "provider", "model", "reasoning", "direction", "counts", "batches"}
     shown = pairlog("status")
+    assert shown.last_line == "every request has ended: 15 ok, 0 not"
     _, behind = (shown.out + shown.err).split(run["run_id"])
     numbers = [int(cell) for cell in behind.split() if cell.isdigit()]
     assert numbers[:4] == [len(run["batches"]), *(run["counts"][name] for name in ("planned", "ok", "open"))]

@@ -96,3 +96,23 @@ def test_a_store_near_by_that_knows_other_experiments_only_stops_nobody(
     assert pairlog("submit", experiment_file()).code == 0
     elsewhere("below")
     assert pairlog("submit", experiment_file(name="others")).code == 0
+
+
+def test_whoever_looks_into_the_wrong_folder_is_told_of_the_store_near_by(
+    pairlog: Pairlog, simulator: Simulator, experiment_file: Write, elsewhere: Callable[[str], Path]
+) -> None:
+    file = experiment_file()
+    assert pairlog("submit", file).code == 0
+    store = file.parent / ".pairlog"
+    assert f"--store {store} names one near by" in pairlog("status", "--store", file.parent).err
+    elsewhere("below")
+    for command in ("status", "resume", "audit"):
+        called = pairlog(command)
+        assert called.code == 0
+        assert called.last_line.endswith(f"below/.pairlog (--store {store} names one near by)")
+
+
+def test_an_audit_of_nothing_does_not_say_that_nothing_is_broken(pairlog: Pairlog, tmp_path: Path) -> None:
+    called = pairlog("audit")
+    nothing = f"there is nothing to check in file://{tmp_path}/.pairlog (--store or PAIRLOG_STORE names another store)"
+    assert (called.code, called.last_line) == (0, nothing)

@@ -32,6 +32,18 @@ def new_store(file: str, name: ExperimentName) -> Path | None:
     return None if here.is_dir() else here
 
 
+def store_near(url: str) -> Path | None:
+    """Return another store that holds experiments: in the folder that was named as one, or above the working one."""
+    named = Path(url.removeprefix("file://"))
+    inside = [named / DEFAULT_STORE] if url.startswith("file://") else []
+    places = (*inside, *(folder / DEFAULT_STORE for folder in Path.cwd().parents))
+    return next((place for place in places if place != named and _has_any(place)), None)
+
+
+def _has_any(store: Path) -> bool:
+    return os.path.isdir(store / keys.EXPERIMENTS)  # noqa: PTH112 - as below
+
+
 def _nearby(file: str) -> Iterator[Path]:
     """Yield where a store of an earlier call may be: beside the file, and above the working directory."""
     if "://" not in file:
