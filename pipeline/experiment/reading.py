@@ -83,8 +83,11 @@ def _unknown_key(key: str, path: str, node: Node, kind: inspect.Type, source: st
 
 
 def _wrong_value(path: str, node: Node, kind: inspect.Type, expected: str | None) -> str:
+    if not path:
+        found = "plain text" if isinstance(node.value, str) else _shown(node)
+        return f"the file is {found}; it must be a mapping with at least name, samples and judges"
     kinds = (expected or "str").split(" | ")
-    shown = f"{path or 'the file'} is {_shown(node)}"
+    shown = f"{path} is {_shown(node)}"
     if "str" in kinds and isinstance(node.value, bool | int | float):
         return f"{shown}, which YAML does not read as text; put it in quotes"
     fallback = " or ".join(_KINDS.get(name, name) for name in kinds if name != "null")

@@ -352,7 +352,9 @@ def test_a_missing_required_key_is_named(field: str) -> None:
 
 
 def test_a_list_instead_of_an_experiment_is_refused() -> None:
-    assert refusal("- name: a") == "study.yaml, line 1: the file is a list; it must be a mapping"
+    needed = "it must be a mapping with at least name, samples and judges"
+    assert refusal("- name: a") == f"study.yaml, line 1: the file is a list; {needed}"
+    assert refusal("id,text\nS01,A text.") == f"study.yaml, line 1: the file is plain text; {needed}"
 
 
 def test_a_value_that_may_hold_a_secret_is_not_shown_when_its_key_is_unknown() -> None:
