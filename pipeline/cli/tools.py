@@ -113,7 +113,12 @@ def read_qualities(path: Path) -> dict[str, float]:
 
 
 @app.command()
-def demo(store: StoreOption = None) -> int:
+def demo(
+    store: Annotated[
+        str | None,
+        typer.Option("--store", metavar="URL", help="Where everything is kept; default a new temporary folder."),
+    ] = None,
+) -> int:
     """Run the bundled example on the simulator, end to end."""
     from pipeline.cli.demo import show_demo
 

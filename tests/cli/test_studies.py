@@ -174,6 +174,12 @@ def test_resuming_an_empty_store_is_done_at_once(pairlog: Pairlog) -> None:
     assert pairlog("status").code == 0
 
 
+def test_the_help_of_the_demo_says_where_it_keeps_everything(pairlog: Pairlog) -> None:
+    told = " ".join(pairlog("demo", "--help").out.split())
+    assert "--store URL Where everything is kept; default a new temporary folder." in told
+    assert "PAIRLOG_STORE" not in told
+
+
 def test_the_demo_finds_the_true_order(pairlog: Pairlog, tmp_path: Path) -> None:
     called = pairlog("demo", "--store", tmp_path / "demo")
     assert called.code == 0
