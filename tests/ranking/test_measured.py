@@ -43,6 +43,23 @@ def headline(table: pa.Table, measure: Measure, bounds: tuple[float, float] | No
 
 
 @pytest.mark.parametrize(
+    ("models", "said"),
+    [
+        (["a", "b"], "a and b agree on 50 % of the samples."),
+        (["a", "b", "c"], "Judges agree on at least 50 % of the samples; "),
+    ],
+)
+def test_of_two_judges_none_agree_least(models, said):
+    rows = pa.concat_tables(
+        a_table("compliant", {"x": [1.0, 1.0, float(at == 0), float(at == 0)]}).set_column(3, "model", [[model] * 4])
+        for at, model in enumerate(models)
+    )
+    found = measured(rows, SHARE)
+    page = measures_html(rows, [found], experiment="e", task="t", conservation={}, provenance={})
+    assert said in page
+
+
+@pytest.mark.parametrize(
     ("grades", "low", "high", "why"),
     [
         ([3.0], None, None, "needs 3 samples"),

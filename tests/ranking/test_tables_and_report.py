@@ -133,6 +133,8 @@ def test_the_headline_says_who_is_best_and_how_sure_that_is():
     sure = a_page(a_study(4, repeats=400, seed=1))
     assert "<h1>c00 is best: every other contestant is proven weaker.</h1>" in sure
     assert "<h1>c00 comes first, but c01, c02 and c03 cannot be told apart from it.</h1>" in a_page(a_study(4, seed=2))
+    four = a_page(a_study(5, seed=2))
+    assert "<h1>c00 comes first, but c01, c02, c03 and c04 cannot be told apart from it.</h1>" in four
     shared = a_page(a_study(4, seed=1))
     assert "<h1>c00 and c01 share first place: c02 and c03 cannot be told apart from them.</h1>" in shared
 

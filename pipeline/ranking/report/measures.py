@@ -13,6 +13,7 @@ from pipeline.ranking.report.record import conservation_section, excluded_sectio
 from pipeline.wording import and_more, counted
 
 _MOST_SHOWN = 500
+_TWO = 2
 _WORDS = {
     "Interval": (
         "The range in which the true value lies with 95 % confidence; a sample judged several times counts once. There "
@@ -81,6 +82,8 @@ def _trust(found: Sequence[Measured]) -> str:
         return ""
     least = min(every, key=lambda concord: concord.same)
     judges = " and ".join(least.judges)
+    if len({concord.judges for concord in every}) == 1 and len(least.judges) == _TWO:
+        return f"{judges} agree on {percent(least.same)} of the samples."
     return f"Judges agree on at least {percent(least.same)} of the samples; {judges} agree least."
 
 

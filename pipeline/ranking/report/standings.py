@@ -49,23 +49,28 @@ def verdict(result: Ranking | Unrankable, *, unfinished: bool) -> str:
         return f"{so_far or 'T'}{'t' if so_far else ''}here is no ranking: {result.reason}."
     leaders = result.leaders
     rest = result.rivals
-    first = and_more(leaders, most=_NAMED)
+    first = _few(leaders)
     if len(leaders) == len(result.standings):
         everyone = first if len(leaders) <= _NAMED else f"{'all' if so_far else 'All'} {len(leaders):,} contestants"
         return f"{so_far}{everyone} share first place: nobody is better."
     if len(leaders) > 1:
         others = "every other contestant is proven weaker"
-        also = f"{and_more(rest, most=_NAMED)} cannot be told apart from them" if rest else others
+        also = f"{_few(rest)} cannot be told apart from them" if rest else others
         return f"{so_far}{first} share first place: {also}."
     if not rest:
         return f"{so_far}{first} is best: every other contestant is proven weaker."
-    return f"{so_far}{first} comes first, but {and_more(rest, most=_NAMED)} cannot be told apart from it."
+    return f"{so_far}{first} comes first, but {_few(rest)} cannot be told apart from it."
+
+
+def _few(names: Sequence[str]) -> str:
+    """Return the names, of many the first; one more name is no longer than a word about it."""
+    return and_more(names, most=_NAMED + (len(names) == _NAMED + 1))
 
 
 def verdict_of_part(of: Part) -> str:
     """Return in a line who is first in a part of a study, and how far that is like the whole."""
     like = "" if of.tau is None else f", τ with the whole {of.tau:.2f}"
-    first = and_more(of.result.leaders, most=_NAMED) if isinstance(of.result, Ranking) else of.result.reason
+    first = _few(of.result.leaders) if isinstance(of.result, Ranking) else of.result.reason
     return f"{of.value or '(none)'}: {counted(of.comparisons, 'comparison')}{like}; first: {first}"
 
 
