@@ -93,7 +93,7 @@ pre{white-space:pre-wrap;overflow-wrap:anywhere}
  th[scope=row]{min-width:6rem;max-width:9rem}
  table.matrix th[scope=row]{min-width:6.5rem;max-width:8.5rem;font-size:.75rem}
  .ends span:nth-child(2){display:none}
- td.wide{min-width:5.5rem}
+ td.wide,table.words td{min-width:5.5rem}
  .plot .dot{top:.45rem;width:.5rem;height:.5rem;margin-left:-.25rem}
 }
 @media print{
