@@ -119,3 +119,14 @@ def test_the_rows_that_results_wrote_are_ranked_alike_from_csv_and_parquet(
         found.append(json.loads(pairlog("rank", "--from", tmp_path / f"rows.{kind}", "--json").out))
     assert found[0] == found[1]
     assert found[0]["contestants"] == json.loads(pairlog("rank", "essays", "--json").out)["contestants"]
+
+
+def test_the_page_of_a_study_says_what_the_judges_were_asked(
+    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path], tmp_path
+):
+    criterion = "criterion: {name: wit, description: The funnier one.}"
+    assert pairlog("run", experiment_file(more=criterion), "--interval", "0").code == 0
+    assert pairlog("report", "essays", "--out", tmp_path / "page.html").code == 0
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert '<th scope="row">criterion</th><td>wit (The funnier one.)</td>' in page
+    assert '<th scope="row">template</th><td>default</td>' in page

@@ -39,6 +39,9 @@ from pipeline.storage import keys
 from pipeline.storage.objects import put_once
 from pipeline.storage.tables import parquet_bytes
 from pipeline.tasks import task_named
+from pipeline.wording import and_more
+
+_NAMED = 5
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -207,7 +210,7 @@ def report(worker: Worker, name: ExperimentName, answers: Answers) -> str:
         options=answers.options,
         length=answers.length,
         conservation=conservation(worker, name),
-        provenance=provenance(worker, name),
+        provenance={**_asked(worker, name, answers.rows), **provenance(worker, name)},
     )
 
 
@@ -321,6 +324,18 @@ def _published(worker: Worker, *names: ExperimentName) -> list[tuple[RunId, Rows
 
 def _name_of(published: list[tuple[RunId, RowsPublished]]) -> Digest:
     return digest_of([(run_id, rows.batch_id, rows.digest) for run_id, rows in published])
+
+
+def _asked(worker: Worker, name: ExperimentName, rows: pa.Table) -> dict[str, str]:
+    """Return what the judges were asked: by which criteria and templates, of many the first."""
+    runs = [run for _, experiment in worker.experiments(name) for run in experiment.runs]
+    described = {run.criterion.name: f"{run.criterion.name} ({run.criterion.description})" for run in runs}
+    several = "criterion" in rows.column_names and len(rows)
+    criteria = pc.unique(rows["criterion"]).to_pylist() if several else list(described)
+    return {
+        "criterion": and_more([described.get(each, each) for each in criteria], most=_NAMED),
+        "template": and_more(list(dict.fromkeys(run.template.name for run in runs)), most=_NAMED),
+    }
 
 
 def provenance(worker: Worker, name: ExperimentName) -> dict[str, str]:
