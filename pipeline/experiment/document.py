@@ -68,6 +68,12 @@ def read_document(text: bytes, *, source: str) -> Node:
         raise ConfigError(_syntax(error, decoded, source)) from error
 
 
+_REMEDIES = {
+    "mapping values are not allowed": "begin keys of one level alike, and put a text with a colon in quotes",
+    "expected ',' or": "close what is open, and put a text with a mark like ? in quotes",
+}
+
+
 def _syntax(error: yaml.YAMLError, text: str, source: str) -> str:
     if isinstance(error, yaml.reader.ReaderError):
         line = text.count("\n", 0, error.position) + 1
@@ -77,7 +83,8 @@ def _syntax(error: yaml.YAMLError, text: str, source: str) -> str:
     if mark and "'\\t'" in str(getattr(error, "problem", "")):
         return f"{where}: a tab stands where YAML takes spaces only; use spaces"
     what = " ".join(str(getattr(error, "problem", None) or "it cannot be read").split())
-    return f"{where}: not valid YAML: {what}"
+    helps = next((f"; {remedy}" for words, remedy in _REMEDIES.items() if what.startswith(words)), "")
+    return f"{where}: not valid YAML: {what}{helps}"
 
 
 class _Reader:

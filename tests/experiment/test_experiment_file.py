@@ -164,6 +164,16 @@ def test_a9_model_names_keep_their_odd_characters(model: str) -> None:
         pytest.param("? [a]\n: b", "line 5: a key must be text: a list", id="list-key"),
         pytest.param("---\nname: b", "line 5: a second document begins", id="two-documents"),
         pytest.param("ties: [true", "line 5: not valid YAML: expected ',' or ']'", id="syntax"),
+        pytest.param(
+            "criterion: {name: wit, description: Which is funnier?}",
+            "not valid YAML: expected ',' or '}', but got '?'; close what is open, and put a text with a mark",
+            id="question-mark",
+        ),
+        pytest.param(
+            "criterion: Style: how it is written",
+            "not valid YAML: mapping values are not allowed here; begin keys of one level alike, and put a text with a",
+            id="colon",
+        ),
         pytest.param("\tties: true", "line 5: a tab stands where YAML takes spaces only; use spaces", id="tab"),
         pytest.param("ties: *gone", "line 5: ties: the alias *gone stands for nothing", id="no-anchor"),
         pytest.param("ties: &a [*a]", "line 5: ties[0]: the alias *a stands for nothing", id="own-alias"),
