@@ -122,7 +122,7 @@ def test_the_rows_that_results_wrote_are_ranked_alike_from_csv_and_parquet(
 
 
 def test_the_page_of_a_study_says_what_the_judges_were_asked(
-    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path], tmp_path
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile, tmp_path
 ):
     criterion = "criterion: {name: wit, description: The funnier one.}"
     assert pairlog("run", experiment_file(more=criterion), "--interval", "0").code == 0

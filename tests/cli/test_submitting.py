@@ -217,7 +217,7 @@ def test_only_what_nobody_asked_for_yet_counts_against_the_most_requests(
 
 
 def test_running_an_earlier_smaller_file_again_tells_of_its_own_runs_alone(
-    pairlog: Pairlog, simulator: Simulator, experiment_file: Callable[..., Path]
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile
 ) -> None:
     assert pairlog("run", experiment_file(judges=LEVELS), "--interval", "0").code == 0
     called = pairlog("run", experiment_file(judges=LEVELS.replace(", high", "")), "--interval", "0")

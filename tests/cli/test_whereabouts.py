@@ -99,7 +99,7 @@ def test_a_store_near_by_that_knows_other_experiments_only_stops_nobody(
 
 
 def test_whoever_looks_into_the_wrong_folder_is_told_of_the_store_near_by(
-    pairlog: Pairlog, simulator: Simulator, experiment_file: Write, elsewhere: Callable[[str], Path]
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile, elsewhere: Callable[[str], Path]
 ) -> None:
     file = experiment_file()
     assert pairlog("submit", file).code == 0

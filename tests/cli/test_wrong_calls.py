@@ -21,7 +21,7 @@ def test_an_experiment_that_is_called_by_its_file_is_guessed(
 
 
 def test_an_experiment_that_is_called_by_a_file_of_another_name_is_asked_for_by_its_own(
-    pairlog: Callable[..., Called], simulator: Simulator, experiment_file: Callable[..., Path]
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile
 ) -> None:
     assert pairlog("submit", experiment_file()).code == 0
     called = pairlog("rank", "w.yaml")

@@ -2,8 +2,7 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from threading import Timer
 
 import pytest
@@ -15,7 +14,7 @@ from pipeline.settings import Settings
 from pipeline.simulator import Simulator
 from pipeline.simulator.ledger import Billed
 from pipeline.storage.local import LocalStore
-from tests.conftest import environment
+from tests.conftest import ExperimentFile, Simulate, WorkerFor, environment
 from tests.flows.slow_way import slow_way
 from tests.flows.studies import counts, problems, submitted
 
@@ -23,11 +22,10 @@ BATCH = "{provider: anthropic, model: claude-haiku-5-5}"
 LIVE = "{provider: openai, model: gpt-6-luna, mode: live, requests_per_second: 20}"
 BESIDE = "{provider: mistral, model: mistral-small, mode: live, requests_per_second: 20}"
 OF_THE_SAME = "{provider: openai, model: gpt-6-sol, mode: live, requests_per_second: 20}"
-Workers = Callable[..., Worker]
 
 
 @pytest.fixture
-def busy_worker(store: LocalStore) -> Iterator[Workers]:
+def busy_worker(store: LocalStore) -> Iterator[WorkerFor]:
     """Build a worker that does several things at once, as the command line has one."""
     made: list[Worker] = []
 
@@ -51,7 +49,7 @@ def calls(simulator: Simulator, model: str) -> list[Billed]:
 
 
 def test_batches_are_fetched_while_a_live_judge_is_called(
-    simulate: Callable[..., Simulator], busy_worker: Workers, experiment_file: Callable[..., Path]
+    simulate: Simulate, busy_worker: WorkerFor, experiment_file: ExperimentFile
 ) -> None:
     simulator = simulate()
     worker = busy_worker(simulator)
@@ -68,7 +66,7 @@ def test_batches_are_fetched_while_a_live_judge_is_called(
 
 
 def test_live_judges_of_two_providers_are_called_side_by_side(
-    simulate: Callable[..., Simulator], busy_worker: Workers, experiment_file: Callable[..., Path]
+    simulate: Simulate, busy_worker: WorkerFor, experiment_file: ExperimentFile
 ) -> None:
     simulator = simulate()
     worker = busy_worker(simulator)
@@ -81,7 +79,7 @@ def test_live_judges_of_two_providers_are_called_side_by_side(
 
 
 def test_live_judges_of_one_provider_are_called_one_after_the_other(
-    simulate: Callable[..., Simulator], busy_worker: Workers, experiment_file: Callable[..., Path]
+    simulate: Simulate, busy_worker: WorkerFor, experiment_file: ExperimentFile
 ) -> None:
     simulator = simulate()
     worker = busy_worker(simulator)
@@ -94,7 +92,7 @@ def test_live_judges_of_one_provider_are_called_one_after_the_other(
 
 @pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_halts_every_lane_and_loses_no_answer(
-    simulate: Callable[..., Simulator], busy_worker: Workers, experiment_file: Callable[..., Path]
+    simulate: Simulate, busy_worker: WorkerFor, experiment_file: ExperimentFile
 ) -> None:
     simulator = simulate(latency_seconds=30.0)
     with slow_way(simulator, seconds=0.7) as address:
@@ -112,7 +110,7 @@ def test_an_interrupt_halts_every_lane_and_loses_no_answer(
 
 
 def test_what_goes_wrong_in_one_lane_halts_the_others_and_is_raised(
-    simulate: Callable[..., Simulator], busy_worker: Workers, experiment_file: Callable[..., Path]
+    simulate: Simulate, busy_worker: WorkerFor, experiment_file: ExperimentFile
 ) -> None:
     simulator = simulate(latency_seconds=30.0)
     worker = busy_worker(simulator)

@@ -88,7 +88,7 @@ def test_a_batch_may_be_adopted_under_the_short_form_of_its_name(
     here = world("create.lost=1")
     (run,) = submitted(here.worker, experiment_file(judges=judges))
     (made,) = here.simulator.ledger.creates
-    adopt_by_hand(run, only_batch(run), short.format(last=made.batch_id.rpartition("/")[2]))
+    adopt_by_hand(run, only_batch(run), short.format(last=str(made.batch_id).rpartition("/")[2]))
     assert not resume(here.worker, [run], interval=600, once=True).is_open
     here.check()
 
