@@ -27,6 +27,8 @@ _LOOK_SECONDS = 0.2
 _MOST_A_CHUNK = 1_000
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _TIMEOUT = httpx.Timeout(600.0, connect=10.0)
+# Connections: on one that goes on, a server's second answer to a call would be taken for the answer to the next.
+_ONE_CALL_EACH = httpx.Limits(max_connections=None, max_keepalive_connections=0)
 _LARGEST_ANSWER = 8 * 2**20  # longer lines of outputs are not read, and a call without a line is made again
 _LOST = b'{"error":{"message":"the call broke off","code":"connection_lost"}}'
 _TOO_LARGE = b'{"error":{"message":"the answer did not end","code":"answer_too_large"}}'
@@ -104,7 +106,9 @@ class Calls:
         pacer = _Pacer(self._rate, self._stop)
         pending = iter(calls)
         faults: list[AccountError] = []
-        async with httpx.AsyncClient(timeout=_TIMEOUT, transport=self._transport, trust_env=False) as client:
+        async with httpx.AsyncClient(
+            timeout=_TIMEOUT, limits=_ONE_CALL_EACH, transport=self._transport, trust_env=False
+        ) as client:
 
             async def work() -> None:
                 for request_id, body in pending:
