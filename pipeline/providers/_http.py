@@ -26,6 +26,8 @@ T = TypeVar("T")
 
 _TIMEOUT = httpx.Timeout(60.0, connect=10.0, write=300.0)
 _TIMEOUT_OF_LARGE_CREATES = httpx.Timeout(300.0, connect=10.0, write=60.0)  # over before a quiet period is
+# Connections: on one that goes on, a server's second answer to a call would be taken for the answer to the next.
+_ONE_CALL_EACH = httpx.Limits(max_connections=None, max_keepalive_connections=0)
 _LARGEST_ANSWER = 64 * 2**20
 _PACKINGS = frozenset({"", "identity", "gzip", "x-gzip", "deflate"})
 _ID = re.compile(r"[!-~]{1,1024}")
@@ -52,6 +54,7 @@ class Http:
             headers={"user-agent": "pairlog", "accept-encoding": "gzip", **headers},
             auth=None if sign is None else _Signed(sign),
             timeout=_TIMEOUT,
+            limits=_ONE_CALL_EACH,
             transport=transport,
             trust_env=False,
         )

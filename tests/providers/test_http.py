@@ -1,7 +1,9 @@
 """What a failure means: refused, nothing happened, or nobody knows."""
 
 import gzip
-from collections.abc import Callable
+import http.server
+import threading
+from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
@@ -230,6 +232,39 @@ def test_a_key_that_is_repeated_outside_of_a_body_is_in_no_error_nor_its_causes(
         call(a_provider_with_a_long_key(handler, clock))
     assert "canary" not in everything_said(caught.value).lower()
     assert "***" in str(caught.value)
+
+
+class _Twice(http.server.BaseHTTPRequestHandler):
+    """Answers every call with the batch of a new number, twice, and keeps the connection."""
+
+    protocol_version = "HTTP/1.1"
+    made = 0
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        _Twice.made += 1
+        body = b'{"id":"batch_%d"}' % _Twice.made
+        self.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body) * 2)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def answering_twice() -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Twice) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+        server.shutdown()
+
+
+def test_a_second_answer_to_one_create_is_not_taken_for_the_answer_to_the_next(
+    clock: FixedClock, answering_twice: str
+) -> None:
+    provider = openai.build(Settings({"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": answering_twice}), clock)
+    made = [provider.create(SUBMISSION, file_id="file-1") for _ in range(3)]
+    provider.close()
+    assert made == ["batch_1", "batch_2", "batch_3"]
 
 
 def packed(body: bytes, packing: str) -> Handler:
