@@ -16,6 +16,7 @@ from pipeline.ranking.influence import calibration, influence, residuals
 from pipeline.ranking.makers import self_preferences
 from pipeline.ranking.newton import Model, fit
 from pipeline.ranking.steadiness import judge_findings
+from pipeline.wording import counted
 
 _DOUBT = 0.05
 _STEADY = 0.7
@@ -89,8 +90,8 @@ def _faults(found: JudgeFindings) -> Iterator[str]:
             f"{bias.to_first + bias.to_second:,} pairs whose winner changed with the order ({likely})"
         )
     if found.consistency is not None and found.consistency.share < _STEADY:
-        share = 100 * found.consistency.share
-        yield f"kept its winner in only {share:.0f} % of {found.consistency.count:,} pairs judged in both orders"
+        kept, pairs = found.consistency.share, counted(found.consistency.count, "pair")
+        yield f"kept its winner in {f'only {100 * kept:.0f} %' if kept else 'none'} of {pairs} judged in both orders"
     read = sum(found.statuses.get(status, 0) for status in ("ok", "inapplicable"))
     asked = found.rows - found.statuses.get("cancelled", 0)  # a person's doing, not the judge's
     if read < _READABLE * asked:

@@ -80,7 +80,8 @@ def _hopeless(data: Comparisons) -> str | None:
         counts = ", ".join(f"{count} {reason}" for reason, count in sorted(data.excluded.items()))
         return f"none of the {rows} comparisons could be read ({counts}): nothing can be ranked"
     if bool((data.halves == 1).all()):
-        return f"all {len(data)} comparisons are ties: nothing tells the {len(data.contestants)} contestants apart"
+        told = f"all {len(data):,} comparisons are ties" if len(data) > 1 else "the only comparison is a tie"
+        return f"{told}: nothing tells the {len(data.contestants):,} contestants apart"
     return None
 
 

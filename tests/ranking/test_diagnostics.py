@@ -95,6 +95,18 @@ def test_repeats_vote_before_orders_are_compared():
     assert (found.consistency.share, found.consistency.count) == (1.0, 1)
 
 
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([("a", "b", "first"), ("b", "a", "first")], "none of 1 pair"),
+        ([("a", "b", "first"), ("b", "a", "first"), ("a", "c", "first"), ("c", "a", "second")], "only 50 % of 2 pairs"),
+    ],
+)
+def test_an_unsteady_judge_is_warned_about(rows, words):
+    table = a_table(rows, model=["m"] * len(rows))
+    assert diagnose(table).warnings == (f"m kept its winner in {words} judged in both orders",)
+
+
 def test_rates_count_every_row_and_are_warned_about():
     found = diagnose(a_table([("a", "b", "first"), ("b", "a", "refused"), ("a", "b", "unparsed")], model=["m"] * 3))
     assert found.judges[0].statuses == {"ok": 1, "refused": 1, "unparsed": 1}

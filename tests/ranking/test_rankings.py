@@ -24,6 +24,7 @@ def ranked(table: pa.Table, options: RankingOptions | None = None) -> Ranking:
     [
         ([], "there are no comparisons to rank"),
         ([("a", "a", "first")], "there is only one contestant, a: a ranking needs at least two"),
+        ([("a", "b", "tie")], "the only comparison is a tie: nothing tells the 2 contestants apart"),
         (
             [("a", "b", "tie"), ("b", "a", "tie")],
             "all 2 comparisons are ties: nothing tells the 2 contestants apart",
