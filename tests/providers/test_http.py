@@ -1,9 +1,8 @@
 """What a failure means: refused, nothing happened, or nobody knows."""
 
 import gzip
-import http.server
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from itertools import count
 
 import httpx
 import pytest
@@ -19,6 +18,7 @@ from pipeline.errors import (
 )
 from pipeline.providers import Provider, Submission, openai
 from pipeline.settings import Settings
+from tests.providers.twice import answering_twice
 
 Handler = Callable[[httpx.Request], httpx.Response]
 SUBMISSION = Submission(
@@ -234,36 +234,12 @@ def test_a_key_that_is_repeated_outside_of_a_body_is_in_no_error_nor_its_causes(
     assert "***" in str(caught.value)
 
 
-class _Twice(http.server.BaseHTTPRequestHandler):
-    """Answers every call with the batch of a new number, twice, and keeps the connection."""
-
-    protocol_version = "HTTP/1.1"
-    made = 0
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["content-length"]))
-        _Twice.made += 1
-        body = b'{"id":"batch_%d"}' % _Twice.made
-        self.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body) * 2)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
-@pytest.fixture
-def answering_twice() -> Iterator[str]:
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Twice) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/v1"
-        server.shutdown()
-
-
-def test_a_second_answer_to_one_create_is_not_taken_for_the_answer_to_the_next(
-    clock: FixedClock, answering_twice: str
-) -> None:
-    provider = openai.build(Settings({"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": answering_twice}), clock)
-    made = [provider.create(SUBMISSION, file_id="file-1") for _ in range(3)]
-    provider.close()
+def test_a_second_answer_to_one_create_is_not_taken_for_the_answer_to_the_next(clock: FixedClock) -> None:
+    numbers = count(1)
+    with answering_twice(lambda _: b'{"id":"batch_%d"}' % next(numbers)) as address:
+        provider = openai.build(Settings({"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": f"{address}/v1"}), clock)
+        made = [provider.create(SUBMISSION, file_id="file-1") for _ in range(3)]
+        provider.close()
     assert made == ["batch_1", "batch_2", "batch_3"]
 
 
