@@ -3,16 +3,19 @@
 import os
 import signal
 from collections.abc import Iterator
+from itertools import count
 from threading import Timer
 
 import pytest
 
 from pipeline.clock import SystemClock
+from pipeline.errors import StoreError
 from pipeline.operations.resuming import Headway, resume
 from pipeline.operations.work.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator
 from pipeline.simulator.ledger import Billed
+from pipeline.state import RunState
 from pipeline.storage.local import LocalStore
 from tests.conftest import ExperimentFile, Simulate, WorkerFor, environment
 from tests.flows.slow_way import slow_way
@@ -88,6 +91,24 @@ def test_live_judges_of_one_provider_are_called_one_after_the_other(
     one, other = calls(simulator, "gpt-6-luna"), calls(simulator, "gpt-6-sol")
     assert len(one) == len(other) == 15
     assert one[-1].at <= other[0].at
+
+
+def test_what_fails_beside_live_calls_is_tried_again_while_they_go_on(
+    simulate: Simulate, busy_worker: WorkerFor, experiment_file: ExperimentFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulator = simulate()
+    worker = busy_worker(simulator)
+    _, batch = runs = submitted(worker, experiment_file(judges=f"[{LIVE}, {BATCH}]"))
+    looks, refresh = count(), batch.refresh
+
+    def failing_at_first() -> RunState:
+        if next(looks) < 3:
+            raise StoreError("the store is not there")
+        return refresh()
+
+    monkeypatch.setattr(batch, "refresh", failing_at_first)
+    assert not resume(worker, runs, interval=0.02).is_open
+    assert counts(worker)["ok"] == 30
 
 
 @pytest.mark.usefixtures("interruptible")
