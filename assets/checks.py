@@ -16,8 +16,8 @@ from pipeline.operations.checking import CheckedShare, Seen
 from pipeline.operations.reading import answers
 from pipeline.operations.reading.reporting import Waiting, waiting_for_a_person
 from pipeline.operations.reading.summaries import is_pairwise
-from pipeline.operations.work.failures import raise_failures
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.failures import raise_failures
+from pipeline.operations.workers.worker import Worker
 from pipeline.ranking import RankingOptions, Unrankable
 from pipeline.ranking.findings import JudgeFindings
 from pipeline.wording import and_more

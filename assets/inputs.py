@@ -11,9 +11,9 @@ from pipeline.operations.by_segment import all_segments
 from pipeline.operations.catalogue import planned_from_file, stored_samples, take_in
 from pipeline.operations.reading.absences import absent_from
 from pipeline.operations.studies.opening import newest_version
-from pipeline.operations.work.failures import raise_failures
-from pipeline.operations.work.material import PAIRS, load_samples
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.failures import raise_failures
+from pipeline.operations.workers.material import PAIRS, load_samples
+from pipeline.operations.workers.worker import Worker
 from pipeline.samples import Samples
 from pipeline.segments import to_be_sent_of_run
 

@@ -16,8 +16,8 @@ from pipeline.operations import by_segment
 from pipeline.operations.by_segment import all_segments
 from pipeline.operations.catalogue import planned_from_file, take_in
 from pipeline.operations.starting import check_start
-from pipeline.operations.work.failures import named_troubles
-from pipeline.operations.work.run import Run
+from pipeline.operations.workers.failures import named_troubles
+from pipeline.operations.workers.run import Run
 from pipeline.wording import counted
 
 

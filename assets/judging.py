@@ -29,7 +29,7 @@ from pipeline.ids import SegmentId
 from pipeline.operations import by_segment
 from pipeline.operations.budgets import check_budget, wanted_by
 from pipeline.operations.by_segment import Chosen
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.worker import Worker
 from pipeline.segments import is_going_on
 from pipeline.tasks import task_named
 

@@ -17,8 +17,8 @@ from pipeline.clock import SystemClock
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.operations.starting import check_store
 from pipeline.operations.watching import Watch
-from pipeline.operations.work.run import Notice
-from pipeline.operations.work.worker import AT_ONCE, Worker
+from pipeline.operations.workers.run import Notice
+from pipeline.operations.workers.worker import AT_ONCE, Worker
 from pipeline.settings import from_environment
 from pipeline.storage import open_store
 

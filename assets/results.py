@@ -13,7 +13,7 @@ from assets.resources import Workers
 from pipeline.domain import Counts
 from pipeline.ids import ExperimentName
 from pipeline.operations.reading import answers, summaries
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.worker import Worker
 from pipeline.ranking import Diagnostics, Part, Ranking, RankingOptions, Unrankable
 from pipeline.ranking.report.markup import percent
 from pipeline.ranking.report.picture import ranking_svg

@@ -10,8 +10,8 @@ from assets import metadata
 from assets.metadata import Metadata
 from pipeline.attention import ways_to_settle
 from pipeline.operations.by_segment import Chosen, rows_of
-from pipeline.operations.work.failures import named_troubles
-from pipeline.operations.work.run import Run
+from pipeline.operations.workers.failures import named_troubles
+from pipeline.operations.workers.run import Run
 from pipeline.segments import SegmentState, is_handed_over
 from pipeline.tasks import task_named
 from pipeline.wording import and_more

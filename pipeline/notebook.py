@@ -19,7 +19,7 @@ from pipeline.operations.reading import answers, explaining, reporting, summarie
 from pipeline.operations.reading.explaining import Explanation
 from pipeline.operations.reading.reporting import ExperimentStatus
 from pipeline.operations.reading.results import table_of
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.worker import Worker
 from pipeline.ranking import (
     Part,
     Ranking,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 from pipeline.clock import FixedClock, SystemClock
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, SimulatorSettings
 from pipeline.storage.local import LocalStore

@@ -41,7 +41,7 @@ def import_rules(place: Path) -> subprocess.CompletedProcess[str]:
     ("file", "line"),
     [
         ("pipeline/planning.py", "import dagster"),
-        ("pipeline/operations/work/worker.py", "from dagster import asset"),
+        ("pipeline/operations/workers/worker.py", "from dagster import asset"),
         ("pipeline/state.py", "import time\n\nNOW = time.time()"),
         ("pipeline/operations/resuming.py", "from datetime import datetime\n\nNOW = datetime.now()"),
         ("pipeline/pairing.py", "import random"),
@@ -60,10 +60,14 @@ def test_a_planted_sin_fails_the_build(checkout: Path, file: str, line: str) -> 
     ("file", "line", "contract"),
     [
         ("pipeline/state.py", "import dagster", "The library knows no Dagster BROKEN"),
-        ("pipeline/state.py", "import pipeline.operations.work.worker", "Imports point down BROKEN"),
+        ("pipeline/state.py", "import pipeline.operations.workers.worker", "Imports point down BROKEN"),
         ("pipeline/operations/reading/results.py", "import pipeline.notebook", "Imports point down BROKEN"),
         ("pipeline/cli/reading.py", "import pipeline.notebook", "Imports point down BROKEN"),
-        ("pipeline/operations/work/run.py", "import pipeline.operations.batches.late", "stand on one another BROKEN"),
+        (
+            "pipeline/operations/workers/run.py",
+            "import pipeline.operations.batches.late",
+            "The rooms of operations stand on one another BROKEN",
+        ),
         ("pipeline/tasks/pairwise.py", "import httpx", "The core does no input or output BROKEN"),
         ("pipeline/simulator/judge.py", "import pipeline.providers", "The simulator is an independent oracle BROKEN"),
     ],

@@ -17,7 +17,7 @@ from assets.summaries import about_sent, is_sent
 from pipeline.ids import digest_of
 from pipeline.operations.by_segment import asking_for_patience
 from pipeline.operations.watching import Round, Watch, oldest
-from pipeline.operations.work.run import Run
+from pipeline.operations.workers.run import Run
 from pipeline.segments import SegmentState, is_to_collect, may_go_on, segments_of
 from pipeline.state import AT_PROVIDER
 from pipeline.wording import counted

@@ -11,7 +11,7 @@ from measuring import Bar, Case, Result, at_least, at_most, peak, ratios, side_b
 
 from pipeline import planning
 from pipeline.operations.studies.plans import Plan, plan
-from pipeline.operations.work.requests import renderer
+from pipeline.operations.workers.requests import renderer
 from pipeline.tasks.rendering import Material, Renderer
 from pipeline.tasks.templates import compile_template
 

@@ -13,8 +13,8 @@ from pipeline.events import AttemptOpened, Ended, InputStored, OutputsStored, Ra
 from pipeline.ids import Digest, ExperimentName
 from pipeline.operations.studies.opening import freeze, open_runs
 from pipeline.operations.studies.plans import plan
-from pipeline.operations.work.run import Run
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.run import Run
+from pipeline.operations.workers.worker import Worker
 from pipeline.settings import Settings
 from pipeline.state import BatchState
 from pipeline.storage import Store, keys

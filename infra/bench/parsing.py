@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from measuring import Bar, Case, Result, at_least, at_most, ratios, side_by_side, timed, values
 
 from pipeline.operations.batches.publishing import publish_due
-from pipeline.operations.work.run import Run
+from pipeline.operations.workers.run import Run
 from pipeline.providers import openai
 from pipeline.storage.local import LocalStore
 from pipeline.storage.streams import decompressed

@@ -13,7 +13,7 @@ from pipeline.clock import SystemClock
 from pipeline.ids import ExperimentName
 from pipeline.operations.reading.reporting import experiments_named
 from pipeline.operations.studies.whereabouts import store_near
-from pipeline.operations.work.worker import AT_ONCE, Worker
+from pipeline.operations.workers.worker import AT_ONCE, Worker
 from pipeline.settings import from_environment
 from pipeline.storage import open_store
 

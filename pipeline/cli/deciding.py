@@ -12,7 +12,7 @@ from pipeline.ids import BatchId
 from pipeline.operations.batches.settling import adopt_by_hand, void_by_hand
 from pipeline.operations.cancelling import cancel_all
 from pipeline.operations.resuming import headway
-from pipeline.operations.work.run import Run
+from pipeline.operations.workers.run import Run
 from pipeline.state import UNSETTLED, BatchState
 from pipeline.wording import counted
 

@@ -12,7 +12,7 @@ from pipeline.clock import Clock
 from pipeline.errors import ConfigError
 from pipeline.ids import ExperimentName
 from pipeline.operations.reading.results import table_of
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.worker import Worker
 from pipeline.ranking import RankingOptions, Unrankable, rank
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, SimulatorSettings

@@ -7,9 +7,9 @@ from pipeline.cli.screen import complain, print_json, say, show_runs
 from pipeline.operations.studies import growing, opening, plans
 from pipeline.operations.studies.plans import Plan
 from pipeline.operations.studies.whereabouts import is_named, new_store
-from pipeline.operations.work.failures import apart
-from pipeline.operations.work.run import Run
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.failures import apart
+from pipeline.operations.workers.run import Run
+from pipeline.operations.workers.worker import Worker
 from pipeline.pairing import Cohesion
 from pipeline.wording import and_more, counted
 

@@ -18,7 +18,7 @@ from pipeline.operations.reading.absences import absent_in
 from pipeline.operations.reading.answers import Answers, Ranked
 from pipeline.operations.reading.files import ending, write_bytes, write_table
 from pipeline.operations.reading.imported import answers_of_file, report_of_file
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.worker import Worker
 from pipeline.ranking import Ranking, RankingOptions, Unrankable, verdict, verdict_of_part
 from pipeline.ranking.values import left
 from pipeline.wording import counted

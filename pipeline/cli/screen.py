@@ -17,7 +17,7 @@ from pipeline.domain import STATUSES
 from pipeline.ids import RunId
 from pipeline.operations.reading.reporting import BatchStatus, ExperimentStatus, RunStatus
 from pipeline.operations.resuming import Headway
-from pipeline.operations.work.run import Notice
+from pipeline.operations.workers.run import Notice
 from pipeline.wording import counted
 
 people = Console(stderr=True, highlight=False, soft_wrap=True)

@@ -29,8 +29,8 @@ from pipeline.operations.starting import check_start, open_planned
 from pipeline.operations.studies import plans
 from pipeline.operations.studies.plans import Plan
 from pipeline.operations.studies.whereabouts import is_named, new_store
-from pipeline.operations.work.run import Run
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.run import Run
+from pipeline.operations.workers.worker import Worker
 from pipeline.state import NOT_SENT, UNSETTLED, BatchState
 from pipeline.wording import and_more, counted
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from pipeline.errors import ConfigError
 from pipeline.operations.by_segment import Chosen
 from pipeline.operations.studies.plans import Plan
-from pipeline.operations.work.failures import apart
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.failures import apart
+from pipeline.operations.workers.worker import Worker
 from pipeline.segments import to_be_sent, to_be_sent_of_run
 from pipeline.wording import counted
 

@@ -20,9 +20,9 @@ from pipeline.operations.batches.publishing import publish_due
 from pipeline.operations.batches.settling import settle_due
 from pipeline.operations.batches.submitting import ask_for, submit_due
 from pipeline.operations.studies.opening import check_keys
-from pipeline.operations.work.failures import apart
-from pipeline.operations.work.run import Run
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.failures import apart
+from pipeline.operations.workers.run import Run
+from pipeline.operations.workers.worker import Worker
 from pipeline.segments import SegmentState, is_handed_over, segments_of
 from pipeline.storage.tables import opened, stream
 from pipeline.tasks import task_named

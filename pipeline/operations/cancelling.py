@@ -10,9 +10,9 @@ from pipeline.operations.batches.continuing import continue_due
 from pipeline.operations.batches.publishing import publish_due
 from pipeline.operations.batches.settling import is_our_account
 from pipeline.operations.studies.opening import reopen
-from pipeline.operations.work.failures import apart
-from pipeline.operations.work.run import Run
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.failures import apart
+from pipeline.operations.workers.run import Run
+from pipeline.operations.workers.worker import Worker
 from pipeline.state import AT_PROVIDER, RunState
 
 _BATCHES_A_COMMIT = 1_000

@@ -10,8 +10,8 @@ from pipeline.ids import ExperimentName
 from pipeline.operations.studies.growing import check_growth
 from pipeline.operations.studies.opening import freeze, newest_version, open_runs
 from pipeline.operations.studies.plans import Plan, plan
-from pipeline.operations.work.material import load_samples, store_samples
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.material import load_samples, store_samples
+from pipeline.operations.workers.worker import Worker
 from pipeline.samples import Samples
 from pipeline.storage import keys
 from pipeline.storage.sources import list_files, read_text, shown

@@ -7,9 +7,9 @@ import msgspec
 from pipeline.domain import STATUSES, Counts
 from pipeline.ids import ExperimentName, SegmentId
 from pipeline.operations.by_segment import Chosen, all_segments, rows_of, schemas_of
-from pipeline.operations.work.failures import apart
-from pipeline.operations.work.run import Run
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.failures import apart
+from pipeline.operations.workers.run import Run
+from pipeline.operations.workers.worker import Worker
 from pipeline.segments import SegmentState
 from pipeline.tasks import task_named
 

@@ -7,7 +7,7 @@ import msgspec
 
 from pipeline import providers
 from pipeline.errors import PipelineError
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.worker import Worker
 from pipeline.storage.probe import prove
 
 

@@ -7,8 +7,8 @@ live runs of one provider share a lane: they share its patience, and on a machin
 import threading
 from collections.abc import Callable
 
-from pipeline.operations.work.run import Run
-from pipeline.operations.work.worker import HaltedError, Worker
+from pipeline.operations.workers.run import Run
+from pipeline.operations.workers.worker import HaltedError, Worker
 
 
 def side_by_side(worker: Worker, runs: list[Run], work: Callable[[list[Run]], None]) -> None:

@@ -22,9 +22,9 @@ from pipeline.operations.batches.settling import settle_due
 from pipeline.operations.batches.submitting import complete_plan, submit_due
 from pipeline.operations.lanes import side_by_side
 from pipeline.operations.studies.opening import reopen
-from pipeline.operations.work.failures import apart, named_troubles
-from pipeline.operations.work.run import Run
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.failures import apart, named_troubles
+from pipeline.operations.workers.run import Run
+from pipeline.operations.workers.worker import Worker
 from pipeline.state import BatchState
 from pipeline.wording import and_more, counted
 

@@ -4,8 +4,8 @@ from pipeline.operations.budgets import check_budget, wanted_by_plan
 from pipeline.operations.studies.growing import check_growth
 from pipeline.operations.studies.opening import check_keys, freeze, open_runs
 from pipeline.operations.studies.plans import Plan
-from pipeline.operations.work.run import Run
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.run import Run
+from pipeline.operations.workers.worker import Worker
 from pipeline.storage.probe import ensure_proven
 
 

@@ -22,8 +22,8 @@ from pipeline.operations.batches.settling import settle_due
 from pipeline.operations.batches.submitting import complete_plan
 from pipeline.operations.reading.answers import rows_digest
 from pipeline.operations.studies.opening import check_keys, complete_opening
-from pipeline.operations.work.run import Run
-from pipeline.operations.work.worker import AT_ONCE, Worker
+from pipeline.operations.workers.run import Run
+from pipeline.operations.workers.worker import AT_ONCE, Worker
 from pipeline.segments import have_ended, segments_of
 from pipeline.state import AT_PROVIDER, BatchState
 

@@ -8,7 +8,7 @@ from dagster._core.definitions.partitions.context import partition_loading_conte
 from dagster._core.definitions.sensor_definition import SensorExecutionData
 
 from assets.resources import Workers
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.worker import Worker
 from pipeline.simulator import Simulator
 
 _RANGE = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_end")

@@ -10,7 +10,7 @@ import pytest
 from assets.definitions import build_defs, defs
 from assets.metadata import column_schema
 from assets.partitions import Block, blocks, covered
-from pipeline.operations.work.material import PAIRS
+from pipeline.operations.workers.material import PAIRS
 from pipeline.tasks import task_named, tasks
 
 GRAPH = {

@@ -11,7 +11,7 @@ from pipeline.errors import ConfigError
 from pipeline.ids import ExperimentName
 from pipeline.operations.catalogue import planned_from_file, take_in
 from pipeline.operations.studies.opening import newest_version
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.worker import Worker
 from tests.assets.dagster_home import Home
 from tests.assets.test_judging import failure, shown
 from tests.assets.test_sensors import with_pairs

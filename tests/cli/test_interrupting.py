@@ -52,7 +52,7 @@ def interrupted_at(module: str, process: "subprocess.Popen[str]") -> Called:
     return Called(code=called.code, out=called.out, err="\n".join(said))
 
 
-@pytest.mark.parametrize("module", ["typer.core", "rich.console", "msgspec", "pipeline.operations.work.worker"])
+@pytest.mark.parametrize("module", ["typer.core", "rich.console", "msgspec", "pipeline.operations.workers.worker"])
 def test_ctrl_c_while_modules_are_imported_is_one_plain_line(start: Start, module: str) -> None:
     called = interrupted_at(module, start("status", options=("-X", "importtime")))
     assert (called.code, called.err) == (1, "stopped: interrupted before anything was done")

@@ -13,8 +13,8 @@ from pipeline.operations.catalogue import take_in
 from pipeline.operations.resuming import submit_all
 from pipeline.operations.studies.opening import freeze, open_runs
 from pipeline.operations.studies.plans import plan
-from pipeline.operations.work.failures import raise_failures
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.failures import raise_failures
+from pipeline.operations.workers.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, parse_faults
 from pipeline.storage.local import LocalStore

@@ -21,7 +21,7 @@ from pipeline.experiment import read_experiment
 from pipeline.experiment.spec import BatchSpec, ExperimentFile, JudgeSpec, OwnCriterion, PairsSpec
 from pipeline.ids import ExperimentName
 from pipeline.operations.reading.answers import answers_of, store_answers
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.worker import Worker
 from pipeline.ranking import RankingOptions
 from pipeline.ranking.tables import DIAGNOSTICS, RANKINGS
 from pipeline.settings import Settings
@@ -224,7 +224,7 @@ def test_settings_can_be_asked_in_no_other_way() -> None:
 
 def test_the_architecture_names_every_operation() -> None:
     found = tables(DOCS / "architecture.md")["Operations"]
-    for room, rows in zip(["", "studies", "reading", "batches", "work"], found, strict=True):
+    for room, rows in zip(["", "studies", "reading", "batches", "workers"], found, strict=True):
         modules = {path.stem for path in (ROOT / "pipeline" / "operations" / room).glob("*.py")} - {"__init__"}
         assert sorted(first_names(rows)) == sorted(modules)
 

@@ -7,8 +7,8 @@ import httpx
 
 from pipeline.clock import FixedClock
 from pipeline.operations.reading.auditing import audit_ledger
-from pipeline.operations.work.run import Notice, Run
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.run import Notice, Run
+from pipeline.operations.workers.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, SimulatorSettings, environment, parse_faults
 from pipeline.storage.local import LocalStore

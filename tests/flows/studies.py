@@ -13,8 +13,8 @@ from pipeline.operations.reading.results import table_of
 from pipeline.operations.resuming import Headway, resume, submit
 from pipeline.operations.starting import check_start, open_planned
 from pipeline.operations.studies.plans import plan
-from pipeline.operations.work.run import Run
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.run import Run
+from pipeline.operations.workers.worker import Worker
 from pipeline.simulator.ledger import Ledger
 from pipeline.state import BatchState
 

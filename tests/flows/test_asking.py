@@ -9,7 +9,7 @@ import pytest
 from pipeline.clock import SystemClock
 from pipeline.operations.examining import examine
 from pipeline.operations.resuming import resume
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import environment as simulated
 from pipeline.storage.local import LocalStore

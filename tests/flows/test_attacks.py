@@ -14,7 +14,7 @@ from pipeline.operations.batches.settling import adopt_by_hand, void_by_hand
 from pipeline.operations.cancelling import cancel
 from pipeline.operations.reading.auditing import audit_ledger
 from pipeline.operations.resuming import resume
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import parse_faults
 from pipeline.storage import checkpoints, keys

@@ -9,7 +9,7 @@ import pytest
 from pipeline.domain import Counts
 from pipeline.events import AnyEvent, AttemptOpened, BatchPlanned, RemoteCleaned, RowsPublished
 from pipeline.ids import BatchId
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.worker import Worker
 from tests.conftest import ExperimentFile, Simulate, WorkerFor
 from tests.flows.studies import finished, problems
 

@@ -13,7 +13,7 @@ from pipeline.ids import BatchId
 from pipeline.operations.batches.settling import adopt_by_hand
 from pipeline.operations.reading.auditing import audit_ledger
 from pipeline.operations.resuming import resume
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, parse_faults
 from pipeline.simulator import environment as everywhere

@@ -15,8 +15,8 @@ from pipeline.operations.cancelling import cancel
 from pipeline.operations.resuming import resume
 from pipeline.operations.studies.opening import freeze
 from pipeline.operations.studies.plans import plan
-from pipeline.operations.work.run import Run
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.run import Run
+from pipeline.operations.workers.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator
 from pipeline.simulator.faults import Fault

@@ -11,7 +11,7 @@ from pipeline.ids import ExperimentName
 from pipeline.operations.resuming import Headway, resume, submit
 from pipeline.operations.studies.opening import freeze, open_runs
 from pipeline.operations.studies.plans import plan
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, environment
 from pipeline.storage.local import LocalStore

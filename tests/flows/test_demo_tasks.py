@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pipeline.ids import ExperimentName
 from pipeline.operations.reading.summaries import measures_of
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.worker import Worker
 from pipeline.simulator import Simulator
 from tests.flows.studies import counts, finished, problems
 

@@ -10,7 +10,7 @@ from pipeline import providers
 from pipeline.clock import SystemClock
 from pipeline.operations.reading.auditing import audit_ledger
 from pipeline.operations.resuming import resume
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.worker import Worker
 from pipeline.ranking import RankingOptions, Unrankable, rank
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, parse_faults

@@ -11,7 +11,7 @@ from pipeline.operations.batches.collecting import poll_due
 from pipeline.operations.batches.settling import adopt_by_hand
 from pipeline.operations.cancelling import cancel
 from pipeline.operations.resuming import resume
-from pipeline.operations.work.run import Run
+from pipeline.operations.workers.run import Run
 from pipeline.state import BatchState
 from pipeline.storage import keys
 from tests.conftest import ExperimentFile

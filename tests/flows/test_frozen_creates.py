@@ -11,8 +11,8 @@ import pytest
 
 from pipeline.clock import SystemClock
 from pipeline.operations.resuming import resume, submit
-from pipeline.operations.work.run import Run
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.run import Run
+from pipeline.operations.workers.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, environment, parse_faults
 from pipeline.storage.local import LocalStore

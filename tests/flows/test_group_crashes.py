@@ -14,7 +14,7 @@ import pytest
 from pipeline.clock import SystemClock
 from pipeline.errors import StoreError
 from pipeline.operations.resuming import resume
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator
 from pipeline.simulator import environment as everywhere

@@ -16,8 +16,8 @@ from pipeline.operations.cancelling import cancel
 from pipeline.operations.resuming import resume, submit
 from pipeline.operations.studies.opening import freeze, open_runs
 from pipeline.operations.studies.plans import plan
-from pipeline.operations.work.run import Run
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.run import Run
+from pipeline.operations.workers.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, parse_faults
 from pipeline.storage import keys

@@ -18,7 +18,7 @@ from pipeline.errors import StoreError
 from pipeline.ids import BatchId, ExperimentName
 from pipeline.operations.reading.reporting import status
 from pipeline.operations.resuming import resume
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import environment as everywhere
 from pipeline.simulator import parse_faults

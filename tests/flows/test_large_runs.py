@@ -16,7 +16,7 @@ from pipeline.operations.cancelling import cancel
 from pipeline.operations.resuming import resume
 from pipeline.operations.studies.opening import freeze, open_runs
 from pipeline.operations.studies.plans import plan
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.worker import Worker
 from pipeline.planning import first_batches
 from pipeline.settings import Settings
 from pipeline.storage.local import LocalStore

@@ -17,8 +17,8 @@ import pytest
 from pipeline.clock import SystemClock
 from pipeline.errors import StoreError
 from pipeline.operations.resuming import resume
-from pipeline.operations.work.run import Notice
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.run import Notice
+from pipeline.operations.workers.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import parse_faults
 from pipeline.storage.local import LocalStore

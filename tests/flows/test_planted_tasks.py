@@ -9,7 +9,7 @@ import pytest
 from pipeline import tasks
 from pipeline.ids import ExperimentName
 from pipeline.operations.reading.summaries import measures_of, report, summary
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.worker import Worker
 from pipeline.simulator import Simulator
 from tests.flows.studies import column, counts, finished, problems, rows
 

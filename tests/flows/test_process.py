@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from pipeline.clock import SystemClock
-from pipeline.operations.work.process import is_gone, process_name
+from pipeline.operations.workers.process import is_gone, process_name
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 SAY_NAME = (
-    "from pipeline.clock import SystemClock; from pipeline.operations.work.process import process_name;"
+    "from pipeline.clock import SystemClock; from pipeline.operations.workers.process import process_name;"
     "print(process_name(SystemClock()))"
 )
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from pipeline.domain import Checks, Rate
 from pipeline.ids import ExperimentName
 from pipeline.operations.resuming import resume
-from pipeline.operations.work.run import Run
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.run import Run
+from pipeline.operations.workers.worker import Worker
 from pipeline.simulator import Simulator
 from tests.flows.studies import counts, problems, submitted
 

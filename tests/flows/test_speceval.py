@@ -13,7 +13,7 @@ from pipeline.errors import ConfigError
 from pipeline.ids import ExperimentName
 from pipeline.operations.reading.answers import answers_of
 from pipeline.operations.studies.speceval import read_speceval
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.worker import Worker
 from pipeline.ranking import Ranking, RankingOptions
 from pipeline.simulator import Simulator
 from tests.flows.studies import column, finished, problems, rows

@@ -17,7 +17,7 @@ from pipeline.operations.reading.answers import report as answers_report
 from pipeline.operations.reading.explaining import explain
 from pipeline.operations.reading.summaries import is_pairwise, measures_of, report
 from pipeline.operations.studies.plans import plan
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.worker import Worker
 from pipeline.ranking import Ranking, RankingOptions, Unrankable
 from pipeline.ranking.report.markup import breakable
 from pipeline.simulator.faults import Fault

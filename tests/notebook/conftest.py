@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.clock import SystemClock
 from pipeline.notebook import Study, open_study
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, SimulatorSettings
 from pipeline.storage.local import LocalStore

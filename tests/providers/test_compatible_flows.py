@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.worker import Worker
 from pipeline.simulator import Simulator, parse_faults
 from tests.flows.studies import check_against_ledger, column, counts, finished, rows
 

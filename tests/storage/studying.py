@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from pipeline.clock import SystemClock
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator
 from pipeline.storage import Store, keys

@@ -29,7 +29,7 @@ from pipeline.events import (
 from pipeline.ids import BatchId, Digest, RunId
 from pipeline.operations.studies.opening import freeze, open_runs
 from pipeline.operations.studies.plans import plan
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.worker import Worker
 from pipeline.settings import Settings
 from pipeline.storage import keys
 from pipeline.storage.log import RunLog, current_state, read_commits, state_as_of

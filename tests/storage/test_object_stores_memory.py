@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from pipeline.clock import SystemClock
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator, parse_faults
 from pipeline.storage import keys

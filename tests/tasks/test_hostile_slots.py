@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipeline.domain import Criterion, Judge
-from pipeline.operations.work.requests import renderer
+from pipeline.operations.workers.requests import renderer
 from pipeline.pairing import make_pairs
 from pipeline.samples import Samples
 from pipeline.tasks.rendering import Material

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pipeline.domain import Answer, Criterion, Direction, Judge, RunConfig, Tags, Template
 from pipeline.ids import Digest, PairIds, RequestIds, RunId
-from pipeline.operations.work.requests import renderer
+from pipeline.operations.workers.requests import renderer
 from pipeline.pairing import NO_PAIRS, make_pairs
 from pipeline.samples import Samples
 from pipeline.tasks import tasks

@@ -4,7 +4,7 @@ from pipeline import planning
 from pipeline.errors import ConfigError, ProviderError
 from pipeline.events import RemoteCleaned
 from pipeline.operations.batches.recording import facts
-from pipeline.operations.work.run import Run
+from pipeline.operations.workers.run import Run
 from pipeline.state import BatchState
 
 

@@ -25,7 +25,7 @@ from pipeline.ids import BatchId
 from pipeline.operations.batches.late import late_parts
 from pipeline.operations.batches.recording import facts
 from pipeline.operations.batches.settling import hold
-from pipeline.operations.work.run import Run
+from pipeline.operations.workers.run import Run
 from pipeline.providers import Provider, RemoteBatch
 from pipeline.state import BatchState
 from pipeline.storage import keys

@@ -11,8 +11,8 @@ import numpy as np
 from pipeline import planning
 from pipeline.errors import ConflictError
 from pipeline.events import AnyEvent, CancelAsked, TurnPlanned
-from pipeline.operations.work.requests import limits_within
-from pipeline.operations.work.run import Run
+from pipeline.operations.workers.requests import limits_within
+from pipeline.operations.workers.run import Run
 from pipeline.state import RunState
 
 _SEGMENTS_A_COMMIT = 100

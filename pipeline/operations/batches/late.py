@@ -13,7 +13,7 @@ from pipeline import planning
 from pipeline.errors import AccountError, ProviderError, RejectedError
 from pipeline.events import Adopted, late_name
 from pipeline.operations.batches.settling import belonging, known_remote_ids, may_be_ours
-from pipeline.operations.work.run import Run
+from pipeline.operations.workers.run import Run
 from pipeline.providers import ProbableProvider, RemoteBatch, Sought
 from pipeline.state import BatchState
 

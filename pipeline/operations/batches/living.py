@@ -16,7 +16,7 @@ from pipeline import planning
 from pipeline.errors import AccountError, ConflictError, StoreError
 from pipeline.events import AttemptOpened, Ended, OutputsStored, RawPart, Submitted
 from pipeline.operations.batches.submitting import prepare
-from pipeline.operations.work.run import Run
+from pipeline.operations.workers.run import Run
 from pipeline.providers import LiveAnswer, LiveClient, live_client, live_module
 from pipeline.state import AT_PROVIDER, BatchState
 from pipeline.storage import keys

@@ -22,8 +22,8 @@ from pipeline.endings import (
 )
 from pipeline.operations.batches.raw_outputs import RawOutputs
 from pipeline.operations.batches.rows import NOTHING, Asked, RowBuilder, Rows
-from pipeline.operations.work.requests import Positions
-from pipeline.operations.work.run import Run
+from pipeline.operations.workers.requests import Positions
+from pipeline.operations.workers.run import Run
 from pipeline.state import BatchState
 from pipeline.storage.tables import parquet_bytes
 from pipeline.tasks import task_named

@@ -16,7 +16,7 @@ from pipeline.operations.batches.late import may_turn_up
 from pipeline.operations.batches.outputs import Reading
 from pipeline.operations.batches.recording import Gathered
 from pipeline.operations.batches.settling import hold
-from pipeline.operations.work.run import Run
+from pipeline.operations.workers.run import Run
 from pipeline.state import BatchState, Phase
 from pipeline.storage import keys
 from pipeline.storage.objects import measured

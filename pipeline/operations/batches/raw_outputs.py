@@ -11,7 +11,7 @@ import msgspec
 from pipeline import providers
 from pipeline.domain import Output
 from pipeline.events import RawPart
-from pipeline.operations.work.run import Run
+from pipeline.operations.workers.run import Run
 from pipeline.state import BatchState
 from pipeline.storage.streams import LONGEST_LINE, blocks_of_lines, decompressed, lines_of, objects_in
 from pipeline.tasks.lookup import Lookup

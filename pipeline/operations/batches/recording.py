@@ -10,7 +10,7 @@ from typing import Generic, Self, TypeVar
 
 from pipeline.clock import Clock
 from pipeline.events import AnyEvent
-from pipeline.operations.work.run import Run
+from pipeline.operations.workers.run import Run
 from pipeline.storage.log import in_commits
 
 T = TypeVar("T")

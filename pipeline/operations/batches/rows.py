@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from pipeline.domain import Output
 from pipeline.endings import Ending
 from pipeline.operations.batches.subjects import subjects_of
-from pipeline.operations.work.requests import Positions
-from pipeline.operations.work.run import Run
+from pipeline.operations.workers.requests import Positions
+from pipeline.operations.workers.run import Run
 from pipeline.state import BatchState
 from pipeline.tasks import task_named
 from pipeline.tasks.columns import Column

@@ -30,7 +30,7 @@ from pipeline.events import AttemptOpened, FileUploaded, Refused, Submitted, Unc
 from pipeline.ids import BatchId
 from pipeline.operations.batches.recording import facts
 from pipeline.operations.batches.settling import unsettled_elsewhere
-from pipeline.operations.work.run import Run
+from pipeline.operations.workers.run import Run
 from pipeline.providers import ProbableProvider, Submission
 from pipeline.state import BatchState
 from pipeline.storage.streams import Measured, decompressed

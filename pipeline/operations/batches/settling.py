@@ -19,7 +19,7 @@ from pipeline import planning
 from pipeline.errors import AccountError, ConfigError, CorruptObjectError, ProviderError, RejectedError
 from pipeline.events import Adopted, Held, Uncertain, Voided
 from pipeline.ids import BatchId
-from pipeline.operations.work.run import Run
+from pipeline.operations.workers.run import Run
 from pipeline.providers import ProbableProvider, RemoteBatch, Sought
 from pipeline.state import BatchState, RunState
 from pipeline.storage import checkpoints, keys

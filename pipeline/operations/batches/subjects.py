@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.domain import Outcome
-from pipeline.operations.work.requests import Positions
-from pipeline.operations.work.run import Run
+from pipeline.operations.workers.requests import Positions
+from pipeline.operations.workers.run import Run
 from pipeline.tasks import task_named
 from pipeline.tasks.columns import Column, strings
 from pipeline.tasks.rendering import Renderer

@@ -12,7 +12,7 @@ from pipeline.events import InputStored, RunPlanned
 from pipeline.ids import Digest
 from pipeline.operations.batches.recording import LARGE, MOST, facts
 from pipeline.operations.batches.sending import send
-from pipeline.operations.work.run import Run
+from pipeline.operations.workers.run import Run
 from pipeline.providers import ProbableProvider
 from pipeline.state import BatchState
 from pipeline.storage import keys

@@ -7,8 +7,8 @@ from collections.abc import Set as AbstractSet
 from pipeline.experiment.contestants import contestants
 from pipeline.ids import ExperimentName, hinted_position
 from pipeline.operations.reading.results import table_of, task_of
-from pipeline.operations.work.material import load_samples
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.material import load_samples
+from pipeline.operations.workers.worker import Worker
 from pipeline.samples import Samples
 from pipeline.samples.absent import Absent
 from pipeline.tasks import Writes

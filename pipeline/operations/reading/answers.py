@@ -13,8 +13,8 @@ from pipeline.events import RowsPublished
 from pipeline.ids import Digest, ExperimentName, RunId, digest, digest_of
 from pipeline.operations.reading.absences import absent_in
 from pipeline.operations.reading.results import table_of
-from pipeline.operations.work.material import load_samples
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.material import load_samples
+from pipeline.operations.workers.worker import Worker
 from pipeline.ranking import (
     Basis,
     Diagnostics,

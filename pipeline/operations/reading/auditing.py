@@ -14,9 +14,9 @@ from pipeline.errors import ConfigError, PipelineError
 from pipeline.events import Commit, RawPart
 from pipeline.folding import fold
 from pipeline.ids import Digest, ExperimentName, digest
-from pipeline.operations.work.material import are_as_written, load_material
-from pipeline.operations.work.run import Run
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.material import are_as_written, load_material
+from pipeline.operations.workers.run import Run
+from pipeline.operations.workers.worker import Worker
 from pipeline.samples import Samples
 from pipeline.state import BatchState, RunState
 from pipeline.storage import checkpoints, keys

@@ -7,8 +7,8 @@ import numpy as np
 from pipeline.errors import ConfigError
 from pipeline.ids import hinted_position
 from pipeline.operations.batches.subjects import subjects_of
-from pipeline.operations.work.run import Run
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.run import Run
+from pipeline.operations.workers.worker import Worker
 from pipeline.state import BatchState
 from pipeline.storage.streams import decompressed, lines
 from pipeline.storage.tables import stream

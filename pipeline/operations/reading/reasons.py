@@ -8,7 +8,7 @@ from itertools import islice
 import msgspec
 
 from pipeline.errors import StoreError
-from pipeline.operations.work.run import Run
+from pipeline.operations.workers.run import Run
 from pipeline.storage.tables import stream
 
 _MOST_OBJECTS = 200  # a store far away takes some seconds for these

@@ -11,8 +11,8 @@ from pipeline.domain import Counts
 from pipeline.errors import ConfigError
 from pipeline.events import Commit
 from pipeline.ids import BatchId, ExperimentName, RunId
-from pipeline.operations.work.run import Run
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.run import Run
+from pipeline.operations.workers.worker import Worker
 from pipeline.state import BatchState, RunState, counts_of
 from pipeline.storage.log import read_commits, state_as_of
 from pipeline.storage.states import current_states

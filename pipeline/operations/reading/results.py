@@ -7,8 +7,8 @@ import pyarrow as pa
 from pipeline.errors import ConfigError
 from pipeline.ids import ExperimentName
 from pipeline.operations.reading.files import ending, write_table
-from pipeline.operations.work.material import load_samples
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.material import load_samples
+from pipeline.operations.workers.worker import Worker
 from pipeline.storage.tables import filled, stream
 from pipeline.tasks import Task, task_named
 from pipeline.wording import remedy

@@ -6,7 +6,7 @@ from pipeline.ids import ExperimentName
 from pipeline.operations.reading.absences import absent_in
 from pipeline.operations.reading.answers import conservation, provenance, rows_digest
 from pipeline.operations.reading.results import table_of, task_of
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.worker import Worker
 from pipeline.ranking.measured import Cell, Measured, measured
 from pipeline.ranking.report.measures import measures_html
 from pipeline.samples.absent import with_absent

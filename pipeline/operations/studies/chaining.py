@@ -15,9 +15,9 @@ from pipeline.errors import ConfigError
 from pipeline.experiment.contestants import contestants
 from pipeline.ids import ExperimentName
 from pipeline.operations.reading.results import table_of
-from pipeline.operations.work.material import load_samples
-from pipeline.operations.work.run import Run
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.material import load_samples
+from pipeline.operations.workers.run import Run
+from pipeline.operations.workers.worker import Worker
 from pipeline.samples import Samples
 from pipeline.state import counts_of
 from pipeline.tasks import Task, Writes, task_named, tasks

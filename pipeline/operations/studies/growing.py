@@ -6,8 +6,8 @@ from pipeline.domain import Experiment, RunConfig
 from pipeline.errors import ConfigError
 from pipeline.experiment import changes
 from pipeline.operations.studies.plans import Plan
-from pipeline.operations.work.material import load_samples
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.material import load_samples
+from pipeline.operations.workers.worker import Worker
 from pipeline.samples import differences
 
 

@@ -17,10 +17,10 @@ from pipeline.ids import Digest, ExperimentName, RunId, digest
 from pipeline.operations.batches.submitting import open_run
 from pipeline.operations.studies.growing import check_growth, refuse_change
 from pipeline.operations.studies.plans import Plan, RunPlan, run_plan
-from pipeline.operations.work.failures import apart
-from pipeline.operations.work.material import store_pairs, store_samples
-from pipeline.operations.work.run import Run
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.failures import apart
+from pipeline.operations.workers.material import store_pairs, store_samples
+from pipeline.operations.workers.run import Run
+from pipeline.operations.workers.worker import Worker
 from pipeline.storage import keys
 from pipeline.storage.objects import put_once
 

@@ -21,9 +21,9 @@ from pipeline.experiment import (
     template_name,
 )
 from pipeline.operations.studies.chaining import written_elsewhere
-from pipeline.operations.work.material import pairs_digest
-from pipeline.operations.work.requests import limits_of, limits_within, renderer
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.material import pairs_digest
+from pipeline.operations.workers.requests import limits_of, limits_within, renderer
+from pipeline.operations.workers.worker import Worker
 from pipeline.pairing import Cohesion, Pairs
 from pipeline.samples import Samples
 from pipeline.storage.sources import check_there, read_samples, read_text, shown

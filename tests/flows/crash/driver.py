@@ -24,7 +24,7 @@ import pandas as pd  # noqa: F401 - pyarrow imports it on first use: once here, 
 from pipeline.clock import SystemClock
 from pipeline.operations.cancelling import cancel
 from pipeline.operations.resuming import resume
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import environment
 from pipeline.storage import Store, keys, open_store

@@ -14,7 +14,7 @@ from pipeline.operations.reading.auditing import audit
 from pipeline.operations.resuming import advance, headway
 from pipeline.operations.studies.opening import freeze, open_runs
 from pipeline.operations.studies.plans import plan
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.worker import Worker
 from pipeline.settings import Settings
 from pipeline.state import RunState
 from pipeline.storage.log import read_commits

@@ -12,7 +12,7 @@ from pipeline.operations.reading.auditing import audit
 from pipeline.operations.resuming import resume, submit
 from pipeline.operations.studies.opening import freeze, open_runs
 from pipeline.operations.studies.plans import Plan, plan
-from pipeline.operations.work.worker import Worker
+from pipeline.operations.workers.worker import Worker
 from pipeline.settings import Settings
 from pipeline.storage.memory import MemoryStore
 from tests.flows.simulation.scheduler import Actor, Scheduler, VirtualClock

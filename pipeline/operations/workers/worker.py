@@ -17,9 +17,9 @@ from pipeline.domain import Experiment
 from pipeline.errors import ConfigError, CorruptObjectError
 from pipeline.experiment.versions import Offer, standing
 from pipeline.ids import Digest, ExperimentName, RunId
-from pipeline.operations.work.material import load_material
-from pipeline.operations.work.process import is_gone, process_name
-from pipeline.operations.work.run import Notice, Run
+from pipeline.operations.workers.material import load_material
+from pipeline.operations.workers.process import is_gone, process_name
+from pipeline.operations.workers.run import Notice, Run
 from pipeline.providers import Provider
 from pipeline.settings import Settings
 from pipeline.storage import Store, keys

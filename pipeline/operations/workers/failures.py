@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterable, Iterator
 
 from pipeline.errors import ConfigError, PipelineError, StoreError
-from pipeline.operations.work.run import Run
+from pipeline.operations.workers.run import Run
 from pipeline.wording import and_more
 
 

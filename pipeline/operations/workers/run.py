@@ -17,8 +17,8 @@ from pipeline.domain import Experiment, Message, Output, RunConfig
 from pipeline.errors import LeaseLostError, ProviderError, UnreachableError
 from pipeline.events import AnyEvent
 from pipeline.ids import BatchId, Digest, RunId
-from pipeline.operations.work.hearing import Heard
-from pipeline.operations.work.requests import Positions, limits_of, renderer, spoken
+from pipeline.operations.workers.hearing import Heard
+from pipeline.operations.workers.requests import Positions, limits_of, renderer, spoken
 from pipeline.providers import Provider
 from pipeline.state import BatchState, Phase, RunState
 from pipeline.storage.log import RunLog
@@ -27,7 +27,7 @@ from pipeline.tasks.lookup import Lookup
 from pipeline.tasks.rendering import Material, Requests
 
 if TYPE_CHECKING:
-    from pipeline.operations.work.worker import Worker  # which makes runs
+    from pipeline.operations.workers.worker import Worker  # which makes runs
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
