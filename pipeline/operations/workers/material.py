@@ -3,11 +3,13 @@
 import io
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from pipeline.domain import Experiment
 from pipeline.errors import CorruptObjectError
@@ -16,7 +18,7 @@ from pipeline.pairing import Pairs
 from pipeline.samples import Samples
 from pipeline.storage import Store, keys
 from pipeline.storage.objects import put_once
-from pipeline.tasks.columns import equally_long
+from pipeline.tasks.columns import Column, equally_long
 from pipeline.tasks.rendering import Material
 
 _WRITER = re.compile(r"parquet-cpp-arrow version \d+\.\d+\.\d+")
@@ -94,16 +96,24 @@ def _pairs_table(samples: Samples, pairs: Pairs) -> pa.Table:
 
 
 def _positions(data: bytes, ids: Sequence[SampleId], *, key: str) -> Pairs:
+    names = ["first_id", "second_id"]
     try:
-        file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
-        table = file.read().select(["first_id", "second_id"])
+        file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=names, page_checksum_verification=True)
+        table = file.read(names)
     except (pa.ArrowException, OSError, KeyError) as error:
         raise CorruptObjectError(f"{key} is not readable Parquet; restore it from a backup ({error})") from error
     known = pa.array(ids, pa.string())
-    first, second = (
-        pc.fill_null(pc.index_in(table.column(name), known), -1).to_numpy().astype(np.int32)
-        for name in ("first_id", "second_id")
-    )
+    first, second = (_places(table.column(name), known) for name in names)
     if min(first.min(initial=0), second.min(initial=0)) < 0:
         raise CorruptObjectError(f"{key} names samples that are not among the texts; restore it from a backup")
     return Pairs(first=first, second=second)
+
+
+def _places(column: "pa.ChunkedArray[Any]", known: Column) -> NDArray[np.int32]:  # Any: as in Column
+    """Return where among the known ids each id of an encoded column stands, -1 if nowhere; each is looked up once."""
+    nowhere = np.full(1, -1, np.int32)
+    made = [nowhere[:0]]
+    for chunk in column.chunks:
+        found = pc.fill_null(pc.index_in(chunk.dictionary, known), -1).to_numpy().astype(np.int32)
+        made.append(np.append(found, nowhere)[pc.fill_null(chunk.indices, -1).to_numpy()])  # the last: of no id at all
+    return np.concatenate(made)
