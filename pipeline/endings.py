@@ -87,10 +87,11 @@ def ending_of(output: Output, read: Callable[[str | None], Any | Unparsed]) -> E
         again = may_be_mended(output)
         return Ending(status=output.status, reason=output.reason, again=again, unpaid=output.unpaid)
     value = read(output.content)
-    if type(value) is Unparsed:  # isinstance asks a struct's metaclass, at the price of the rest of this function
+    if type(value) is str and (shared := _OUTCOMES.get(value)):
+        return shared
+    if isinstance(value, Unparsed):
         return Ending(status=value.status, reason=value.reason)
-    shared = _OUTCOMES.get(value) if type(value) is str else None
-    return shared or Ending(status="ok", value=value)
+    return Ending(status="ok", value=value)
 
 
 def may_be_mended(output: Output) -> bool:

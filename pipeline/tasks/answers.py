@@ -38,6 +38,9 @@ class Unparsed(msgspec.Struct, frozen=True, kw_only=True):
         return "inapplicable" if self.reason == "not_applicable" else "unparsed"
 
 
+_EMPTY = Unparsed(reason="empty")
+
+
 class Number(str):
     """A number as it was written; JSON knows no other than the decimal notation."""
 
@@ -66,9 +69,11 @@ def tag_reader(tags: Tags, *, ties: bool, abstain: bool = False) -> Callable[[st
     said_before = lru_cache(_ENDS_IN_MIND)(said)
 
     def read(content: str | None) -> Outcome | Unparsed:
-        if not content or content.isspace():
-            return Unparsed(reason="empty")
+        if not content:
+            return _EMPTY
         start = content.find(mark)  # folding makes no ASCII mark, so that what is before the first has no tag
+        if start <= 0 and content.isspace():
+            return _EMPTY
         end = content[start:] if start > 0 else content
         return said_before(end) if len(end) <= _SHORT_END else said(end)
 
