@@ -19,14 +19,14 @@ _LONG = frozenset({"content", "thoughts"})
 _SCHEMA = "1"
 
 
-def parquet_bytes(schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, metadata: dict[str, str]) -> bytes:
-    """Return the batches as one Parquet file, in row groups of bounded size."""
+def parquet_bytes(schema: pa.Schema, tables: Iterable[pa.Table], *, metadata: dict[str, str]) -> bytes:
+    """Return the tables as one Parquet file, in row groups of bounded size."""
     sink = io.BytesIO()
     written = {"pairlog.schema": _SCHEMA, "pairlog.producer": f"pairlog {version('pairlog')}"}
     marked = schema.with_metadata({**written, **metadata})
     with pq.ParquetWriter(sink, marked, **writing(schema)) as writer:
-        for group in _groups(batches):
-            writer.write_table(pa.Table.from_batches(group).replace_schema_metadata(marked.metadata))
+        for group in _groups(tables):
+            writer.write_table(pa.concat_tables(group).replace_schema_metadata(marked.metadata))
     return sink.getvalue()
 
 
@@ -41,12 +41,12 @@ def writing(schema: pa.Schema) -> dict[str, Any]:
     }
 
 
-def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    group: list[pa.RecordBatch] = []
+def _groups(tables: Iterable[pa.Table]) -> Iterator[list[pa.Table]]:
+    group: list[pa.Table] = []
     rows = size = 0
-    for batch in batches:
-        group.append(batch)
-        rows, size = rows + batch.num_rows, size + batch.nbytes
+    for table in tables:
+        group.append(table)
+        rows, size = rows + table.num_rows, size + table.nbytes
         if rows >= _ROWS_A_GROUP or size >= _BYTES_A_GROUP:
             yield group
             group, rows, size = [], 0, 0

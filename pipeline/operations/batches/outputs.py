@@ -99,7 +99,7 @@ class Reading:
         self._waiting: dict[int, tuple[Output, Ending]] = {}
         self._repeated: set[int] = set()
         builder = RowBuilder(self._run, self._batch, self._asked)
-        return parquet_bytes(builder.schema, builder.batches(self._rows(contradicted)), metadata={})
+        return parquet_bytes(builder.schema, builder.tables(self._rows(contradicted)), metadata={})
 
     def _rows(self, contradicted: set[int]) -> Iterator[Rows]:
         """Yield the rows that are final, a block of lines at a time, then what became of all other requests."""
@@ -107,10 +107,9 @@ class Reading:
         for block in self._raw.blocks():
             places, outputs = self._placed(block.outputs)
             self.foreign += len(block.outputs) - len(outputs)
-            found = Rows(
-                places=places.tolist(), outputs=outputs, endings=[ending_of(output, read) for output in outputs]
-            )
-            if contradicted or not self._are_final(places, found.endings):
+            endings = [ending_of(output, read) for output in outputs]
+            found = Rows(places=places, outputs=outputs, endings=endings, size=block.size)
+            if contradicted or not self._are_final(places, endings):
                 found = self._final_among(found, contradicted, late=block.is_late)
             self._ended[found.places] = True
             yield self._counted(found)
@@ -137,7 +136,7 @@ class Reading:
 
     def _final_among(self, rows: Rows, contradicted: set[int], *, late: bool) -> Rows:
         """Return the rows that are final; another line may mend the others, and one too many for a request is noted."""
-        final = Rows()
+        final: list[tuple[int, Output, Ending]] = []
         for place, output, ending in rows:
             if self._ended[place]:
                 self._repeat(place, output, late=late)
@@ -147,19 +146,19 @@ class Reading:
                 self._waiting[place] = (output, ending)
             else:
                 self._ended[place] = True
-                final.add(place, output, ending)
-        return final
+                final.append((place, output, ending))
+        return Rows.of(final, size=rows.size)
 
     def _final_without_answer(self, places: Iterable[int]) -> Rows:
         """Return the rows of those of these requests that have reached their end without an answer."""
-        final = Rows()
+        final: list[tuple[int, Output, Ending]] = []
         for place in places:
             line = self._line(place)
             output, ending = self._waiting.get(place) or (NOTHING, ending_without_line(self._sending, line))
             last = final_ending(self._sending, ending, line)
             if last is not None:
-                final.add(place, output, last)
-        return final
+                final.append((place, output, last))
+        return Rows.of(final)
 
     def _repeat(self, place: int, output: Output, *, late: bool) -> None:
         """Count a further line for a request that has its row; one that may say something else is remembered."""

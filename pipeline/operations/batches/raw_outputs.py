@@ -23,10 +23,11 @@ _MEMBERS_TOLD = 5
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
-class Block(msgspec.Struct, frozen=True, eq=False):
-    """Outputs that stand together in a part; `is_late`: it came for an attempt that had been given up."""
+class Block(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Outputs that stand together in a part, in so many bytes; `is_late`: it came for an attempt that was given up."""
 
     outputs: list[Output]
+    size: int
     is_late: bool
 
 
@@ -48,10 +49,7 @@ class RawOutputs:
         self.damaged = 0
         for part in self._parts:
             for block in self._blocks_of(part):
-                try:
-                    yield Block(self._together(block), part.is_late)
-                except _UNREADABLE:
-                    yield Block(list(self._one_by_one(block)), part.is_late)
+                yield Block(outputs=self._outputs(block), size=len(block), is_late=part.is_late)
 
     def first(self, count: int) -> list[Output]:
         """Return the first outputs, so many at most, without reading further than they stand."""
@@ -67,9 +65,9 @@ class RawOutputs:
         answers = [part for part in self._parts if part.name != "error" and part.bytes] or self._parts
         blocks = (block for part in answers for block in self._blocks_of(part))
         count, shape = 0, ""
-        for line in (line for block in blocks for line in map(_in_whole_characters, lines_of(block))):
+        for line in (line for block in blocks for line in lines_of(block)):
             with contextlib.suppress(*_UNREADABLE):
-                self._decode(line)
+                self._decoded(line)
                 return None
             count, shape = count + 1, shape or _shape(line)
         return f"{counted(count, 'line')} that cannot be read, the first of them {shape}" if count else None
@@ -77,6 +75,12 @@ class RawOutputs:
     def _blocks_of(self, part: RawPart) -> Iterator[bytes]:
         with self._store.open(part.key) as file:
             yield from blocks_of_lines(decompressed(file, key=part.key))
+
+    def _outputs(self, block: bytes) -> list[Output]:
+        try:
+            return self._together(block)
+        except _UNREADABLE:
+            return list(self._one_by_one(block))
 
     def _together(self, block: bytes) -> list[Output]:
         """Return the outputs of a block; raises if one of its lines cannot be read."""
@@ -89,18 +93,25 @@ class RawOutputs:
 
     def _one_by_one(self, block: bytes) -> Iterator[Output]:
         """Yield the outputs of a block in which a line cannot be read."""
-        for line in map(_in_whole_characters, lines_of(block)):
+        for line in lines_of(block):
             try:
-                yield self._decode(line)
+                yield self._decoded(line)
             except _UNREADABLE:
                 self.damaged += 1
                 if (name := self._named_in(line)) is not None:
                     yield Output(request_id=name, status="errored", reason="unreadable")
 
+    def _decoded(self, line: bytes) -> Output:
+        """Return what a line says, as it is or else in whole characters; raises if it can be read neither way."""
+        try:
+            return self._decode(line)
+        except _UNREADABLE:
+            return self._decode(_in_whole_characters(line))
+
     def _named_in(self, line: bytes) -> str | None:
         """Return which request a line answers that is whole but not as we know it: paid for, not to be bought again."""
         try:
-            found: object = msgspec.json.decode(line.decode())
+            found: object = msgspec.json.decode(_in_whole_characters(line).decode())
         except _UNREADABLE:
             return None
         for member in self._id_path:
@@ -111,7 +122,7 @@ class RawOutputs:
 def _shape(line: bytes) -> str:
     """Return in a few words what a line is made of."""
     try:
-        found: object = msgspec.json.decode(line.decode())
+        found: object = msgspec.json.decode(_in_whole_characters(line).decode())
     except _UNREADABLE:
         return "not whole JSON" if line else f"longer than {LONGEST_LINE} bytes"
     if not isinstance(found, dict):

@@ -244,7 +244,7 @@ def _in_its_folder(table: pa.Table) -> bytes:
     would suit pyarrow.dataset and pandas alike.
     """
     plain = table.drop_columns("experiment")
-    return parquet_bytes(plain.schema, plain.to_batches(), metadata={})
+    return parquet_bytes(plain.schema, [plain], metadata={})
 
 
 def sample_facts(worker: Worker, *names: ExperimentName) -> SampleFacts:
