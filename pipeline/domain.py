@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from pipeline.ids import Digest, ExperimentName, RunId, SampleId, digest_of
+from pipeline.ids import Digest, ExperimentName, Origin, RunId, SampleId, digest_of
 
 Direction = Literal["forward", "reverse"]
 Answer = Literal["tag", "json"]
@@ -75,7 +75,11 @@ class Judge(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """One cell of the grid, frozen: whatever shapes a request of the run stands here."""
+    """One cell of the grid, frozen: whatever shapes a request of the run stands here.
+
+    `origin` is the id of the store it was frozen in: the same run in two stores has two names for every request. It is
+    unset in what is only planned, and in runs frozen before stores had one.
+    """
 
     run_id: RunId
     task: str
@@ -93,6 +97,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
     share: float = 1.0
     seed: int = 0
     options: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET  # Any: what the task's own keys hold, as JSON
+    origin: Origin | msgspec.UnsetType = msgspec.UNSET
 
     def digest(self) -> Digest:
         """Return the name of this configuration, part of every request id."""

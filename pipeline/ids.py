@@ -24,6 +24,7 @@ RequestId = NewType("RequestId", str)
 PairId = NewType("PairId", str)
 SampleId = NewType("SampleId", str)
 Digest = NewType("Digest", str)
+Origin = NewType("Origin", str)
 
 Digests = NDArray[np.uint64]
 Places = NDArray[np.int64] | NDArray[np.int32]

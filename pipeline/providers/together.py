@@ -6,7 +6,8 @@ are upper case, a failure is one text; a line's error stands alone, without a st
 A batch carries no key of ours: it is found by its input file, whose name is our key. Two attempts at one batch have the
 same bytes and therefore would share a file; that is why a file left by an earlier attempt is deleted and sent anew
 under the new key. Nothing is lost by that: attempts of one batch are never open together. The wire offers no other
-key: two batches of equal bytes have one file id, and cannot be told apart by it.
+key: two batches of equal bytes have one file id, and cannot be told apart by it. No two of ours have equal bytes, for
+no request id is in two runs or, since runs have an origin, in two stores.
 Limits: 50,000 requests and 100 MB a batch, 24 h at best. Live calls have a host of their own unless
 `TOGETHER_BASE_URL` is set, with or without `/v1`.
 """

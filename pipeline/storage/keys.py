@@ -6,6 +6,7 @@ from pipeline.errors import StoreError
 from pipeline.ids import EXPERIMENT_NAME, BatchId, Digest, ExperimentName, RunId, digest
 
 STORE = "pairlog.json"
+ORIGIN = "origin.json"
 LOG = "log"
 EXPERIMENTS = "experiments"
 CHECKPOINTS = "checkpoints"

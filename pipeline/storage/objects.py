@@ -11,9 +11,9 @@ _BLOCK = 1 << 20
 
 
 def put_once(store: Store, key: str, made: Callable[[], bytes]) -> bool:
-    """Put an object whose name says what it holds, made only if it is missing; return whether it was.
+    """Put an object that is the same whoever puts it, or of which any will do; made only if it is missing.
 
-    That somebody else puts it meanwhile is success as well.
+    Return whether it was missing. That somebody else puts it meanwhile is success as well.
     """
     if store.exists(key):
         return False

@@ -19,7 +19,7 @@ from pipeline.storage.local import LocalStore
 from pipeline.storage.memory import MemoryStore
 from tests.conftest import ExperimentFile, Simulate
 from tests.contracts.trials import ADAPTERS
-from tests.flows.studies import check_against_ledger, column, counts, finished, problems, rows, submitted
+from tests.flows.studies import check_against_ledger, column, counts, finished, only_batch, problems, rows, submitted
 
 BATCH = [name for name in providers.names() if "batch" in providers.module(name).MODES]
 LIVE = [name for name in providers.names() if "live" in providers.module(name).MODES]
@@ -92,6 +92,33 @@ def test_several_candidates_without_a_key_wait_until_their_ids_tell(
             assert counts(worker, name)["ok"] == 15
         assert simulator.ledger.totals.requests == 30
         assert simulator.ledger.cancels == []
+        assert simulator.ledger.paid_twice() == []
+
+
+@pytest.mark.parametrize("name", BATCH)
+def test_the_same_study_in_two_stores_is_read_by_each_from_its_own_batch(
+    simulate: Simulate, store: LocalStore, tmp_path: Path, experiment_file: ExperimentFile, name: str
+) -> None:
+    simulator = simulate(latency_seconds=1.0, faults=parse_faults("create.lost=2"))
+    file = experiment_file(judges=f"[{a_judge(name)}]")
+    with (
+        a_worker(store, simulator, name) as ours,
+        a_worker(LocalStore(tmp_path / "other"), simulator, name) as theirs,
+    ):
+        opened = [(worker, submitted(worker, file)) for worker in (ours, theirs)]
+        billed: dict[str, set[str]] = {}
+        for worker, runs in opened:
+            resume(worker, runs, interval=0.1)
+            assert counts(worker)["ok"] == 15
+        for entry in simulator.ledger.billed():
+            billed.setdefault(str(entry.batch_id), set()).add(str(entry.custom_id))
+        remote = {batch.remote_id: batch.batch_id for batch in simulator.ledger.batches}
+        followed = [str(only_batch(run).remote_id) for _, runs in opened for run in runs]
+        assert sorted(followed) == sorted(remote)
+        for (worker, _), remote_id in zip(opened, followed, strict=True):
+            assert set(column(rows(worker), "request_id")) == billed[remote[remote_id]]
+            assert problems(worker) == []
+        assert simulator.ledger.totals.requests == 30
         assert simulator.ledger.paid_twice() == []
 
 

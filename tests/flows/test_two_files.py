@@ -1,4 +1,7 @@
-"""Two files under one new name at the same time: one is judged and paid for, the other is refused and sends nothing."""
+"""Two files under one new name at the same time: one is judged and paid for, the other is refused and sends nothing.
+
+One file twice at the same time is one study.
+"""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -12,6 +15,7 @@ from pipeline.operations.workers.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator
 from pipeline.storage.local import LocalStore
+from pipeline.storage.origin import origin_of
 from tests.conftest import environment
 from tests.flows.studies import check_against_ledger, counts, submitted
 
@@ -41,7 +45,7 @@ class _Meanwhile(LocalStore):
         super().put_stream(key, chunks)
 
 
-@pytest.mark.parametrize("kind", ["samples/", "experiments/"])
+@pytest.mark.parametrize("kind", ["origin.json", "samples/", "experiments/"])
 @pytest.mark.parametrize("salt", range(3))
 def test_the_second_of_two_files_is_refused_and_the_first_one_is_judged(
     simulate: Callable[..., Simulator],
@@ -68,3 +72,24 @@ def test_the_second_of_two_files_is_refused_and_the_first_one_is_judged(
         assert not resume(third, third.runs(third.experiment_names()[0]), interval=0.01).is_open
         assert counts(third)["ok"] == counts(third)["planned"] == simulator.ledger.totals.requests == 30
         check_against_ledger(third, simulator.ledger)
+
+
+@pytest.mark.parametrize("kind", ["origin.json", "samples/", "experiments/"])
+def test_two_who_meet_in_a_new_store_with_one_file_work_on_one_study(
+    simulate: Callable[..., Simulator],
+    store: LocalStore,
+    experiment_file: Callable[..., Path],
+    tmp_path: Path,
+    kind: str,
+) -> None:
+    simulator, file = simulate(), experiment_file()
+    settings = Settings(environment(simulator))
+    with Worker(store, clock=SystemClock(), settings=settings) as first:
+        slow = _Meanwhile(tmp_path / "store", kind, lambda: submitted(first, file))
+        with Worker(slow, clock=SystemClock(), settings=settings) as second:
+            (run,) = submitted(second, file)
+            assert len(second.experiments(run.experiment.name)) == 1
+            assert run.config.origin == origin_of(store, SystemClock())
+            assert not resume(second, [run], interval=0.01).is_open
+            assert counts(second)["ok"] == simulator.ledger.totals.requests == 15
+            check_against_ledger(second, simulator.ledger)

@@ -15,6 +15,7 @@ from pipeline.simulator import Simulator
 from pipeline.storage import Store, keys
 from pipeline.storage.local import LocalStore
 from pipeline.storage.memory import MemoryStore
+from pipeline.storage.origin import origin_of
 from pipeline.storage.s3 import S3Store
 from tests.conftest import ExperimentFile, Simulate
 from tests.flows.studies import finished, problems, submitted
@@ -44,7 +45,8 @@ def test_a_copied_store_is_the_same_and_goes_on(
     files = {
         path.relative_to(tmp_path / "store").as_posix() for path in (tmp_path / "store").rglob("*") if path.is_file()
     }
-    assert keys_of(target) == {key for key in files if not key.startswith(("probe/", "checkpoints/", "pairlog.json"))}
+    own = ("probe/", "checkpoints/", keys.STORE, keys.ORIGIN)
+    assert keys_of(target) == {key for key in files if not key.startswith(own)}
     assert copied.objects == len(keys_of(target))
     again = copy_store(source, target, clock=SystemClock())
     assert again == Copied(present=copied.objects)
@@ -53,6 +55,20 @@ def test_a_copied_store_is_the_same_and_goes_on(
     assert not resume(worker, worker.runs(ExperimentName("open")), interval=0.02).is_open
     assert simulator.ledger.paid_twice() == []
     assert problems(worker) == []
+
+
+def test_a_copy_has_an_id_of_its_own_and_leaves_the_runs_it_got_alone(
+    study: tuple[LocalStore, Simulator], worker_on: WorkerOn, experiment_file: ExperimentFile
+) -> None:
+    source, simulator = study
+    target = MemoryStore()
+    copy_store(source, target, clock=SystemClock())
+    workers = [worker_on(store, simulator) for store in (source, target)]
+    grown = experiment_file(name="open", more="repeats: 2")
+    origins = [[run.config.origin for run in submitted(worker, grown)] for worker in workers]
+    own = [origin_of(store, SystemClock()) for store in (source, target)]
+    assert own[0] != own[1]
+    assert origins == [[own[0], own[0]], [own[0], own[1]]]
 
 
 class _Breaks(MemoryStore):

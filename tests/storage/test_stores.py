@@ -3,17 +3,20 @@
 import os
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from pipeline.clock import SystemClock
-from pipeline.errors import ConfigError, ConflictError, MissingError, StoreError
+from pipeline.errors import ConfigError, ConflictError, CorruptObjectError, MissingError, StoreError
 from pipeline.ids import RunId
 from pipeline.storage import Store, keys, open_store
 from pipeline.storage.local import LocalStore
 from pipeline.storage.memory import MemoryStore
+from pipeline.storage.origin import origin_of
 from pipeline.storage.probe import ensure_proven, prove
+from pipeline.storage.readonly import ReadOnlyStore
 
 
 @pytest.fixture(params=["local", "memory", "s3", "gcs"])
@@ -115,6 +118,28 @@ def test_a_proven_store_is_proven_once(any_store: Store) -> None:
     probes = any_store.list_from("probe")
     ensure_proven(any_store, SystemClock())
     assert any_store.list_from("probe") == probes
+
+
+def test_all_who_meet_in_a_new_store_get_one_id_that_stays(any_store: Store) -> None:
+    start = threading.Barrier(8)
+
+    def meet(_: int) -> str:
+        start.wait(timeout=30)
+        return origin_of(any_store, SystemClock())
+
+    with ThreadPoolExecutor(8) as pool:
+        (made,) = set(pool.map(meet, range(8)))
+    assert origin_of(any_store, SystemClock()) == made
+    assert origin_of(ReadOnlyStore(any_store), SystemClock()) == made
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b'{"origin":""}', b'{"origin":"../../x"}', b'{"origin":7}'])
+def test_an_id_that_cannot_be_read_is_named_and_not_replaced(body: bytes) -> None:
+    store = MemoryStore()
+    store.put_new(keys.ORIGIN, body)
+    with pytest.raises(CorruptObjectError, match=r"origin\.json .*restore it from a backup"):
+        origin_of(store, SystemClock())
+    assert store.get(keys.ORIGIN) == body
 
 
 class _Lies(MemoryStore):

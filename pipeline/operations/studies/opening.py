@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 import msgspec
+from msgspec.structs import replace
 
 from pipeline import planning, providers
 from pipeline.domain import Experiment, RunConfig
@@ -15,7 +16,7 @@ from pipeline.errors import ConfigError
 from pipeline.events import Asked, Resubmitted, RunPlanned
 from pipeline.ids import Digest, ExperimentName, RunId, digest
 from pipeline.operations.batches.submitting import open_run
-from pipeline.operations.studies.growing import check_growth, refuse_change
+from pipeline.operations.studies.growing import check_growth, refuse_change, with_origins
 from pipeline.operations.studies.plans import Plan, RunPlan, run_plan
 from pipeline.operations.workers.failures import apart
 from pipeline.operations.workers.material import store_pairs, store_samples
@@ -31,8 +32,8 @@ def freeze(worker: Worker, planned: Plan) -> Digest:
     Another file may be frozen under the same name meanwhile: each sees the other when both are there, and the one that
     the runs do not follow is refused.
     """
-    experiment = planned.experiment
     check_growth(worker, planned)
+    experiment = with_origins(worker, planned.experiment)
     body = msgspec.json.encode(experiment, order="sorted")
     named = digest(body)
     store_samples(worker.store, experiment.name, planned.samples)
@@ -58,10 +59,11 @@ def open_runs(worker: Worker, planned: Plan, *, experiment_digest: Digest, asked
         run = by_id[each.config.run_id]
         run.failure = None
         with apart(run):
-            open_run(run, run_planned(planned.experiment, each, experiment_digest, asked=asked))
+            frozen = replace(each, config=run.config)
+            open_run(run, run_planned(planned.experiment, frozen, experiment_digest, asked=asked))
             if not run.newest.is_led_like(planned.experiment):
                 run.record(Resubmitted(experiment_digest=experiment_digest))
-        if run.state.plan is not None and run.state.plan.run_digest != each.config.digest():
+        if run.state.plan is not None and run.state.plan.run_digest != run.config.digest():
             check_growth(worker, planned)
         opened.append(run)
     return opened
