@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from pipeline.simulator.calls import notes_of
 from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.jobs import Job, Order
@@ -45,9 +46,10 @@ class Jobs:
 
     async def _create(self, request: Request) -> Response:
         body = decoded(await request.body())
-        request.state.metadata = {"displayName": str(body.get("displayName"))}
+        notes = notes_of(request)
+        notes.metadata = {"displayName": str(body.get("displayName"))}
         source, destination, model = _asked(body)
-        request.state.input_file_id = source
+        notes.input_file_id = source
         project, location = request.path_params["project"], request.path_params["location"]
         metadata = {
             "displayName": body["displayName"],
@@ -64,9 +66,7 @@ class Jobs:
             completion_window="24h",
         )
         batch_id = str(int(self._engine.clock.nonce()[-15:], 16))
-        request.state.batch_id = batch_id
-        name, delay = _name(metadata["parent"], batch_id), getattr(request.state, "delay", 0.0)
-        job = self._engine.create_job(order, batch_id=batch_id, remote_id=name, delay=delay)
+        job = self._speaker.create(request, order, batch_id, remote_id=_name(metadata["parent"], batch_id))
         return json_answer(self._rendered(job))
 
     async def _retrieve(self, request: Request) -> Response:
