@@ -47,6 +47,7 @@ def test_a_worker_frozen_for_longer_than_its_lease_changes_nothing_when_it_wakes
         runs = [run for name in worker.experiment_names() for run in worker.runs(name)]
         assert not resume(worker, runs, interval=0.05).is_open
         assert frozen.woken() == 0
+    assert len(simulator.ledger.batches) == 10
     assert rows(worker).num_rows == 300
     assert simulator.ledger.totals.requests == 300
     check_against_ledger(worker_for(simulator), simulator.ledger)
