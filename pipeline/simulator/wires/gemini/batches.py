@@ -10,7 +10,15 @@ from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.jobs import Job, Order
 from pipeline.simulator.wires._google.content import perform
-from pipeline.simulator.wires._google.speaking import GoogleManner, decoded, invalid, problem_of, rpc_error, time_of
+from pipeline.simulator.wires._google.speaking import (
+    GoogleManner,
+    decoded,
+    invalid,
+    number_of,
+    problem_of,
+    rpc_error,
+    time_of,
+)
 from pipeline.simulator.wires._speaking import Problem, RefusedError, Speaker, json_answer
 from pipeline.simulator.wires.gemini.files import output_name
 
@@ -81,9 +89,8 @@ class Batches:
         return json_answer(self._rendered(job))
 
     async def _list(self, request: Request) -> Response:
-        query = request.query_params
-        size = int(query["pageSize"]) if query.get("pageSize", "").isdecimal() else 50
-        begin = int(query["pageToken"]) if query.get("pageToken", "").isdecimal() else 0
+        size = number_of(request, "pageSize", default=50)
+        begin = number_of(request, "pageToken", default=0)
         jobs = self._engine.listed_jobs(wire=self._wire)
         page = jobs[begin : begin + size]
         await run_in_threadpool(self._engine.poll, page)

@@ -11,7 +11,15 @@ from pipeline.simulator.calls import notes_of
 from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.jobs import Job, Order
-from pipeline.simulator.wires._google.speaking import GoogleManner, decoded, invalid, problem_of, rpc_error, time_of
+from pipeline.simulator.wires._google.speaking import (
+    GoogleManner,
+    decoded,
+    invalid,
+    number_of,
+    problem_of,
+    rpc_error,
+    time_of,
+)
 from pipeline.simulator.wires._speaking import Problem, RefusedError, Speaker, json_answer
 from pipeline.simulator.wires.vertex.storage import Storage, file_id_of
 
@@ -82,8 +90,8 @@ class Jobs:
             if wanted is None:
                 raise RefusedError(invalid(f"Invalid filter: {query['filter']}"))
             jobs = [job for job in jobs if (job.order.metadata or {})["displayName"] == wanted[1]]
-        size = int(query["pageSize"]) if query.get("pageSize", "").isdecimal() else 100
-        begin = int(query["pageToken"]) if query.get("pageToken", "").isdecimal() else 0
+        size = number_of(request, "pageSize", default=100)
+        begin = number_of(request, "pageToken", default=0)
         page = jobs[begin : begin + size]
         answer: JsonObject = {"batchPredictionJobs": await run_in_threadpool(self._moved, page)} if page else {}
         return json_answer(answer | ({"nextPageToken": str(begin + size)} if begin + size < len(jobs) else {}))
