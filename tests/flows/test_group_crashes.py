@@ -17,10 +17,10 @@ from pipeline.settings import Settings
 from pipeline.simulator import Simulator
 from pipeline.simulator import environment as everywhere
 from pipeline.storage.local import LocalStore
+from tests.flows.groups import Told
 from tests.flows.small_disks import a_disk_of, needs_a_small_disk
 from tests.flows.striking import StruckStore, struck
 from tests.flows.studies import check_against_ledger, counts, submitted
-from tests.flows.test_groups import Told
 
 EIGHT_BATCHES = "pairs: {design: random, count: 24}\nbatch: {max_requests: 3}"
 PACE = {"PAIRLOG_LEASE_SECONDS": "0.3", "PAIRLOG_QUIET_SECONDS": "0.3"}
