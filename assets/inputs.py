@@ -1,21 +1,25 @@
 """What goes in: the samples and the pairs of an experiment. Nothing here is sent to anyone."""
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
 import dagster as dg
 
 from assets import metadata
 from assets.metadata import GROUP, OWNERS
 from assets.partitions import experiments, segments
 from assets.resources import Workers
-from pipeline.ids import ExperimentName
+from pipeline.ids import ExperimentName, RunId
 from pipeline.operations.by_segment import all_segments
 from pipeline.operations.catalogue import planned_from_file, stored_samples, take_in
 from pipeline.operations.reading.absences import absent_from
 from pipeline.operations.studies.opening import newest_version
 from pipeline.operations.workers.failures import raise_failures
 from pipeline.operations.workers.material import PAIRS, load_samples
+from pipeline.operations.workers.run import Run
 from pipeline.operations.workers.worker import Worker
 from pipeline.samples import Samples
-from pipeline.segments import to_be_sent_of_run
+from pipeline.segments import SegmentState, to_be_sent_of_run
 
 
 @dg.asset(
@@ -84,30 +88,25 @@ def pairs(context: dg.AssetExecutionContext, workers: Workers) -> dg.Materialize
         pairs_made = len(worker.material(newest).pairs)
         absent = _absent(worker, load_samples(worker.store, newest))
     tokens = {run.config.run_id: run.input_tokens for run in planned.runs} if planned else {}
-    rows = [
-        [
-            run.run_id,
-            run.config.requests,
-            sum(each.run_id == run.run_id for each in cut),
-            to_be_sent_of_run(run.state, run.config.requests),
-            tokens.get(run.run_id),
-        ]
-        for run in runs
-    ]
-    return dg.MaterializeResult(
-        metadata={
-            "dagster/partition_row_count": pairs_made,
-            "runs": len(runs),
-            "requests": sum(run.config.requests for run in runs),
-            "requests nobody asked for yet": sum(to_be_sent_of_run(run.state, run.config.requests) for run in runs),
-            "segments": len(cut),
-            "input tokens, about": sum(tokens.values()),
-            "grid": dg.MetadataValue.md(
-                metadata.markdown_table(["run", "requests", "segments", "not asked for", "≈ input tokens"], rows)
-            ),
-            **absent,
-        }
-    )
+    made = {"dagster/partition_row_count": dg.MetadataValue.int(pairs_made)}
+    return dg.MaterializeResult(metadata={**made, **_about_runs(runs, cut, tokens), **absent})
+
+
+def _about_runs(runs: Sequence[Run], cut: Sequence[SegmentState], tokens: Mapping[RunId, int]) -> metadata.Metadata:
+    """Return what the runs ask for, together and as a table; `tokens` are counted while there is a file of them."""
+    segments_of = Counter(each.run_id for each in cut)
+    requests = {run.run_id: run.config.requests for run in runs}
+    left = {run.run_id: to_be_sent_of_run(run.state, run.config.requests) for run in runs}
+    head = ["run", "requests", "segments", "not asked for", "≈ input tokens"]
+    rows = [[name, requests[name], segments_of[name], left[name], tokens.get(name)] for name in requests]
+    return {
+        "runs": dg.MetadataValue.int(len(runs)),
+        "requests": dg.MetadataValue.int(sum(requests.values())),
+        "requests nobody asked for yet": dg.MetadataValue.int(sum(left.values())),
+        "segments": dg.MetadataValue.int(len(cut)),
+        "input tokens, about": dg.MetadataValue.int(sum(tokens.values())),
+        "grid": dg.MetadataValue.md(metadata.markdown_table(head, rows)),
+    }
 
 
 ASSETS = [samples, pairs]

@@ -12,7 +12,7 @@ PipelineError
         UnavailableError    nothing happened: try again later
             UnreachableError    nobody was there to answer: others will not find anybody either
         RejectedError       the same bytes will be refused again
-        AccountError        the account must be mended (key, credit, quota); burns no attempt
+        AccountError        the account must be mended (key, credit, quota); burns no send
         OutcomeUnknownError sent, no answer: look before sending again
 """
 

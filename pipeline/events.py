@@ -199,7 +199,7 @@ class Held(Event, frozen=True, kw_only=True, gc=False, tag="held"):
 class Refused(Event, frozen=True, kw_only=True, gc=False, tag="refused"):
     """The provider refused to make the batch, or its author did not ask (`unsent`): in either case there is none.
 
-    A fault of the content ends its requests; a fault of the account or the rate burns no attempt.
+    A fault of the content ends its requests; a fault of the account or the rate burns no send.
     """
 
     batch_id: BatchId
@@ -246,7 +246,7 @@ class CancelAsked(Event, frozen=True, kw_only=True, gc=False, tag="cancel-asked"
 class Ended(Event, frozen=True, kw_only=True, gc=False, tag="ended"):
     """The batch is over at the provider; `parts` are what can be fetched, `lines` how many lines each has if told.
 
-    A batch that failed for a reason of the account is sent again without burning an attempt: its `fault` says so.
+    A batch that failed for a reason of the account is sent again without burning a send: its `fault` says so.
     """
 
     batch_id: BatchId

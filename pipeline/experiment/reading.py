@@ -61,8 +61,7 @@ def _explain(message: str, root: Node, file: type[ExperimentFile], source: str) 
     found = _PLACE.fullmatch(message)
     assert found is not None, "every part of the pattern is optional"
     what, path = found["what"], found["path"] or ""
-    steps = [name or int(index) for name, index in _STEP.findall(path)]
-    node, kind = _follow(root, steps, inspect.type_info(file))
+    node, kind = _follow(root, _steps(path), inspect.type_info(file))
     shown = path.removeprefix(".")
     if unknown := _UNKNOWN.fullmatch(what):
         return _unknown_key(unknown[1], shown, node, kind, source)
@@ -71,9 +70,20 @@ def _explain(message: str, root: Node, file: type[ExperimentFile], source: str) 
         return f"{where}: {joined(shown, missing[1])} is missing; add {_advice(_field(kind, missing[1]), 'it')}"
     if expected := _EXPECTED.fullmatch(what):
         return f"{where}: {_wrong_value(shown, node, kind, expected[1])}"
-    for name, index in _STEP.findall(f".{what.split(' ')[0]}"):
-        node = _child(node, name or int(index))
-    return f"{source}, line {node.line}: {shown + ': ' if shown else ''}{what}"
+    line = _spoken_of(node, what).line
+    return f"{source}, line {line}: {shown + ': ' if shown else ''}{what}"
+
+
+def _steps(path: str) -> list[str | int]:
+    """Return the keys and numbers of a path as msgspec writes it: `.judges[0].model`."""
+    return [name or int(index) for name, index in _STEP.findall(path)]
+
+
+def _spoken_of(node: Node, rule: str) -> Node:
+    """Return the value that a rule between keys is about: its sentence begins with the path to it."""
+    for step in _steps(f".{rule.partition(' ')[0]}"):
+        node = _child(node, step)
+    return node
 
 
 def _unknown_key(key: str, path: str, node: Node, kind: inspect.Type, source: str) -> str:

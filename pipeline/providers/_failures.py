@@ -1,4 +1,4 @@
-"""Whose fault it is that a batch failed whole, as far as the provider's words tell."""
+"""Batches that failed whole: whose fault it is, as far as the provider's words tell, and what answers are kept."""
 
 import re
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Whose fault it is that a request, a call or a batch failed: the words and numbers by which providers tell."""
+"""Requests that failed: what comes of them, and the words and numbers that tell whether they may be sent again."""
 
 from pipeline.domain import Output
 

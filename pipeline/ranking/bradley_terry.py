@@ -43,9 +43,7 @@ def bradley_terry(
     """Return fitted scores with intervals, or the sentence why they cannot be fitted."""
     cells = _summed(rows, contestants=len(data.contestants))
     warnings = connectivity.separation_warnings(links, data.contestants)
-    ridge = options.regularisation
-    if ridge is None:
-        ridge = 0.0 if links.determined else MILD
+    ridge = _ridge(options, is_needed=not links.determined)
     if not links.determined:
         if ridge == 0:
             return "; ".join(warnings) + ": allow a regularisation above 0 or add comparisons"
@@ -73,6 +71,13 @@ def bradley_terry(
         warnings.append(f"above {EXACT_LIMIT} contestants standard errors leave out the covariances of scores")
     free = np.flatnonzero(links.unbounded).tolist() if not links.determined else []
     return msgspec.structs.replace(scored, ridge=model.ridge, unbounded=frozenset(free), warnings=tuple(warnings))
+
+
+def _ridge(options: RankingOptions, *, is_needed: bool) -> float:
+    """Return the regularisation that was asked for; where none was, a mild one if it is needed."""
+    if options.regularisation is not None:
+        return options.regularisation
+    return MILD if is_needed else 0.0
 
 
 def _summed(rows: Rows, *, contestants: int) -> Cells:

@@ -200,8 +200,13 @@ def _said(answers: Iterable[tuple[str, str, float | str]], *, is_number: bool) -
         every.setdefault((sample, judge), []).append(value)
     if is_number:
         return {key: float(np.mean(np.array(values, np.float64))) for key, values in every.items()}
-    return {key: max(sorted(Counter(values).items(), key=lambda each: str(each[0])), key=lambda each: each[1])[0]
-            for key, values in every.items()}  # fmt: skip
+    return {key: _most_frequent(values) for key, values in every.items()}
+
+
+def _most_frequent(values: Iterable[float | str]) -> float | str:
+    """Return the value that comes most often; of several, the one whose text sorts first."""
+    times = Counter(values)
+    return min(times, key=lambda value: (-times[value], str(value)))
 
 
 def _agreeing(said: dict[tuple[str, str], float | str], judges: tuple[str, ...], *, is_number: bool) -> Concord | None:

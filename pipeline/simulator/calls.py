@@ -4,7 +4,7 @@ A wire says how to carry a call out and how it words a refusal; whether the answ
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from pipeline.simulator.engine import Engine
 from pipeline.simulator.faults import CallFault
 
 CUT = "pairlog.cut"  # the ASGI extension by which `server` lets a route close its connection
+_NOTES = "pairlog.notes"  # their name in the ASGI scope
 _CHUNK = 1 << 18
 _PAGE = "<html><head><title>Welcome</title></head><body><h1>Sign in to the network</h1></body></html>"
 
@@ -37,6 +38,25 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     status: int
     fault: str | None
     applied: bool
+
+
+class Notes(msgspec.Struct, kw_only=True):
+    """What is noted about a call while it is answered: its body, by how much a fault delays it, and of a create more.
+
+    A wire notes what the create asks for as soon as it has read it, so that the ledger also knows of refused ones.
+    """
+
+    body: bytes = b""
+    delay: float = 0.0
+    input_file_id: str | None = None
+    metadata: Mapping[str, str] | None = None
+    batch_id: str | None = None
+
+
+def notes_of(request: Request) -> Notes:
+    """Return the notes about a call, the same ones whoever asks."""
+    notes: Notes = request.scope.setdefault(_NOTES, Notes())
+    return notes
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +79,7 @@ async def answer(engine: Engine, call: Call) -> Response:
     done = False
     response = Response()
     if fault.is_applied:
-        call.request.state.delay = (fault.value or 1.0) if fault.effect == "late" else 0.0
+        notes_of(call.request).delay = (fault.value or 1.0) if fault.effect == "late" else 0.0
         response = await call.act()
         done = response.status_code < 400
         if not done:

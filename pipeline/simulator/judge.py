@@ -1,6 +1,6 @@
 """The model behind every wire: judges texts by their hidden qualities and writes some of its own, always the same way.
 
-What it says depends on the seed, the model's name, its reasoning effort and the prompt alone: every attempt at a
+What it says depends on the seed, the model's name, its reasoning effort and the prompt alone: every send of a
 request, live or in a batch, gets the same answer. So does a repeat, as from a model at temperature 0. How the judge is
 asked and how its reply is wrapped is up to the wire modules.
 """

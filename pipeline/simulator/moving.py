@@ -95,7 +95,7 @@ class Mover:
             return Checked(problems=(LineProblem(code="invalid_request", message=message, param="file_id"),))
         lines = self.lines[job.order.wire]
         checked = lines.check(job, job.source)
-        if checked.problems or not getattr(lines, "fails_whole", True):
+        if checked.problems or not lines.habits.fails_whole:
             return checked
         problem = self._struck(checked.model)
         return Checked(model=checked.model, problems=(problem,)) if problem else checked
@@ -115,7 +115,7 @@ class Mover:
 
     def _unanswered(self, job: Job) -> float:
         expires = job.expires_share is not None or self._timing.expires
-        if expires and getattr(self.lines[job.order.wire], "all_or_nothing", False):
+        if expires and self.lines[job.order.wire].habits.all_or_nothing:
             return 1.0
         if job.expires_share is not None:
             return job.expires_share

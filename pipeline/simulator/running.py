@@ -44,21 +44,35 @@ class Executed(msgspec.Struct, frozen=True, kw_only=True):
     reply: Reply | None
 
 
+class Habits(msgspec.Struct, frozen=True, kw_only=True):
+    """How a provider treats batches, where that is not as OpenAI does.
+
+    `one_file`: answers and errors are written into one file. `all_or_nothing`: a batch that expires answers nothing.
+    `fails_whole`: a batch that nothing is wrong with may still fail.
+    """
+
+    one_file: bool = False
+    all_or_nothing: bool = False
+    fails_whole: bool = True
+
+
 class Lines(Protocol):
     """How one wire reads and writes the lines of a batch.
 
-    `mark` is a hexadecimal name, different for each execution, to build the provider's own ids from. A provider that
-    writes answers and errors into one file has `one_file = True`, one whose batches answer nothing when they expire
-    `all_or_nothing = True`, one whose batches never fail whole `fails_whole = False`. Where a line does not say all
-    that is needed to execute it, `of_job(job)` returns the lines that know the rest.
+    `mark` is a hexadecimal name, different for each execution, to build the provider's own ids from.
     """
+
+    @property
+    def habits(self) -> Habits:
+        """How the provider treats the batch around the lines."""
+        ...
 
     def check(self, job: Job, path: Path) -> Checked:
         """Return where the lines of the input file lie, or why the whole batch fails."""
         ...
 
-    def execute(self, line: bytes, *, mark: str, twist: str | None) -> Executed:
-        """Return what becomes of the request; `twist` is the fault that spoils the reply, if one does."""
+    def execute(self, job: Job, line: bytes, *, mark: str, twist: str | None) -> Executed:
+        """Return what becomes of the batch's request; `twist` is the fault that spoils the reply, if one does."""
         ...
 
     def failed(self, line: bytes, *, mark: str, status: int) -> bytes:
@@ -103,8 +117,7 @@ class Runner:
     def run(self, job: Job, lines: Lines, *, unanswered: float) -> Results:
         """Execute the batch but for a share of `unanswered` requests, which get a line that says why."""
         assert job.source is not None, "only a batch that was checked is executed"
-        of_job = getattr(lines, "of_job", None)
-        run = _Run(self, job, of_job(job) if of_job else lines, share=unanswered)
+        run = _Run(self, job, lines, share=unanswered)
         with closing(run), job.source.open("rb") as file:
             for rank, index in enumerate(run.order):
                 if self.stop.is_set():
@@ -211,7 +224,7 @@ class _Run:
         self._struck = runner.struck(job, self._answered)
         self._absent = runner.is_struck("output.absent")
         self._output = runner.writer(job, "output")
-        self._errors = self._output if getattr(lines, "one_file", False) else runner.writer(job, "error")
+        self._errors = self._output if lines.habits.one_file else runner.writer(job, "error")
         for name in ("crlf", "bom", "blank", "no_newline"):
             if runner.is_struck(f"output.{name}"):
                 self._output.odd.add(name)
@@ -238,7 +251,7 @@ class _Run:
             self._errors.write(line)
 
     def _execute(self, line: bytes, mark: str, fault: str) -> None:
-        done = self._lines.execute(line, mark=mark, twist=fault if fault.startswith("answer.") else None)
+        done = self._lines.execute(self._job, line, mark=mark, twist=fault if fault.startswith("answer.") else None)
         if not done.ok:
             self._fail(done.line)
             return
@@ -268,7 +281,7 @@ class _Run:
             case "output.doubled":
                 return [done.line, done.line]
             case "output.differing":
-                return [done.line, self._lines.execute(line, mark=f"{mark}d", twist=fault).line]
+                return [done.line, self._lines.execute(self._job, line, mark=f"{mark}d", twist=fault).line]
             case "output.foreign":
                 return [done.line, done.line.replace(done.custom_id.encode(), b"stranger-%b" % mark.encode(), 1)]
             case _:

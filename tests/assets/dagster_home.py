@@ -76,3 +76,23 @@ class Home(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def segments(self) -> list[str]:
         return list(self.instance.get_dynamic_partitions("segments"))
+
+
+def with_pairs(here: Home) -> Home:
+    here.tick("experiment_files")
+    here.materialize("samples", "pairs", keys=["essays"])
+    return here
+
+
+def failure(result: dg.ExecuteInProcessResult) -> str:
+    (failed,) = [event for event in result.all_events if event.event_type_value == "STEP_FAILURE"]
+    data = failed.step_failure_data
+    assert data.user_failure_data is not None
+    return str(data.user_failure_data.description)
+
+
+def shown(result: dg.ExecuteInProcessResult, asset: str) -> dict[str, dict[str, object]]:
+    """What each cell of an asset shows after the Dagster run."""
+    events = result.get_asset_materialization_events()
+    found = [event.materialization for event in events if event.asset_key == dg.AssetKey(asset)]
+    return {str(each.partition): {key: value.value for key, value in each.metadata.items()} for each in found}

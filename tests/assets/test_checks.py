@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.simulator import parse_faults
-from tests.assets.dagster_home import Home
-from tests.assets.test_sensors import with_pairs
+from tests.assets.dagster_home import Home, with_pairs
 
 
 def finished(here: Home) -> dict[str, dg.AssetCheckEvaluation]:

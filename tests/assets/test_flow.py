@@ -4,9 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.assets.dagster_home import Home
-from tests.assets.test_judging import shown
-from tests.assets.test_sensors import with_pairs
+from tests.assets.dagster_home import Home, shown, with_pairs
 from tests.flows.studies import check_against_ledger
 
 

@@ -12,9 +12,7 @@ from pipeline.ids import ExperimentName
 from pipeline.operations.catalogue import planned_from_file, take_in
 from pipeline.operations.studies.opening import newest_version
 from pipeline.operations.workers.worker import Worker
-from tests.assets.dagster_home import Home
-from tests.assets.test_judging import failure, shown
-from tests.assets.test_sensors import with_pairs
+from tests.assets.dagster_home import Home, failure, shown, with_pairs
 
 ESSAYS = ExperimentName("essays")
 

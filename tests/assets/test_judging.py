@@ -15,20 +15,12 @@ from assets.resources import Workers
 from pipeline.ids import ExperimentName
 from pipeline.operations.by_segment import all_segments
 from pipeline.simulator import parse_faults
-from tests.assets.dagster_home import Home
-from tests.assets.test_sensors import with_pairs
+from tests.assets.dagster_home import Home, failure, shown, with_pairs
 from tests.flows.studies import check_against_ledger
 
 BOTH = "[{provider: openai, model: [gpt-6, gpt-6-luna]}]"
 RUN = "essays--default--openai--gpt-6-luna--default--forward"
 OTHER = "essays--default--openai--gpt-6--default--forward"
-
-
-def failure(result: dg.ExecuteInProcessResult) -> str:
-    (failed,) = [event for event in result.all_events if event.event_type_value == "STEP_FAILURE"]
-    data = failed.step_failure_data
-    assert data.user_failure_data is not None
-    return str(data.user_failure_data.description)
 
 
 def submit(here: Home, most: int) -> dg.ExecuteInProcessResult:
@@ -81,13 +73,6 @@ def test_materializing_twice_pays_once(home: Callable[..., Home]) -> None:
         here.materialize("provider_outputs", "comparisons", keys=here.segments())
     assert here.simulator.ledger.totals.requests == 15
     check_against_ledger(here.worker, here.simulator.ledger)
-
-
-def shown(result: dg.ExecuteInProcessResult, asset: str) -> dict[str, dict[str, object]]:
-    """What each cell of an asset shows after the Dagster run."""
-    events = result.get_asset_materialization_events()
-    found = [event.materialization for event in events if event.asset_key == dg.AssetKey(asset)]
-    return {str(each.partition): {key: value.value for key, value in each.metadata.items()} for each in found}
 
 
 def test_a_cell_tells_of_its_own_segment_also_where_one_dagster_run_did_several(home: Callable[..., Home]) -> None:

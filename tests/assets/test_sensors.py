@@ -14,16 +14,10 @@ from pipeline.operations.batches.submitting import ask_for
 from pipeline.operations.by_segment import all_segments
 from pipeline.operations.resuming import resume
 from pipeline.simulator import parse_faults
-from tests.assets.dagster_home import Home
+from tests.assets.dagster_home import Home, with_pairs
 from tests.flows.studies import check_against_ledger, submitted
 
 SENSORS = ("experiment_files", "batch_status", "finished_experiments", "stuck_batches")
-
-
-def with_pairs(here: Home) -> Home:
-    here.tick("experiment_files")
-    here.materialize("samples", "pairs", keys=["essays"])
-    return here
 
 
 def asked_for(here: Home, sensor: str = "batch_status") -> list[str]:

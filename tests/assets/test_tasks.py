@@ -11,8 +11,7 @@ from pipeline.ids import ExperimentName
 from pipeline.operations.reading.answers import ranking_of
 from pipeline.ranking import Ranking, RankingOptions
 from pipeline.simulator.faults import Fault
-from tests.assets.dagster_home import Home
-from tests.assets.test_judging import failure
+from tests.assets.dagster_home import Home, failure
 
 SKILLS = {"fine": 2.0, "plain": 0.0, "poor": -2.0}
 

@@ -13,8 +13,8 @@ from pipeline.operations.resuming import resume, submit
 from pipeline.simulator import Simulator
 from pipeline.storage.local import LocalStore
 from tests.conftest import ExperimentFile, Simulate
+from tests.flows.groups import SIX_BATCHES, Told, a_worker, opened
 from tests.flows.studies import check_against_ledger, submitted
-from tests.flows.test_groups import SIX_BATCHES, Told, a_worker, opened
 
 
 @pytest.fixture

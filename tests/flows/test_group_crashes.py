@@ -1,11 +1,9 @@
 """A group of batches that are announced and recorded together, struck in its middle: killed, frozen, out of space."""
 
-import multiprocessing
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterable
-from multiprocessing.process import BaseProcess
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -19,14 +17,15 @@ from pipeline.settings import Settings
 from pipeline.simulator import Simulator
 from pipeline.simulator import environment as everywhere
 from pipeline.storage.local import LocalStore
+from tests.flows.groups import Told
+from tests.flows.small_disks import a_disk_of, needs_a_small_disk
+from tests.flows.striking import StruckStore, struck
 from tests.flows.studies import check_against_ledger, counts, submitted
-from tests.flows.test_groups import Told
-from tests.flows.test_hardship import a_disk_of, may_mount
 
 EIGHT_BATCHES = "pairs: {design: random, count: 24}\nbatch: {max_requests: 3}"
 PACE = {"PAIRLOG_LEASE_SECONDS": "0.3", "PAIRLOG_QUIET_SECONDS": "0.3"}
 CALLS = {"third upload": ("/files", False), "third create": ("/batches", False), "third answer": ("/batches", True)}
-COMMITS = {"telling of the uploads": b'"file-uploaded"', "telling of the creates": b'"submitted"'}
+COMMITS = {"telling of the uploads": "file-uploaded", "telling of the creates": "submitted"}
 
 
 class StruckTransport(httpx.HTTPTransport):
@@ -51,38 +50,15 @@ class StruckTransport(httpx.HTTPTransport):
         return response
 
 
-class StruckStore(LocalStore):
-    """A way to the store on which a signal strikes this process before it tells of what it did."""
-
-    def __init__(self, root: Path, moment: str, number: signal.Signals) -> None:
-        super().__init__(root)
-        self._word = COMMITS.get(moment)
-        self._number = number
-
-    def put_stream(self, key: str, chunks: Iterable[bytes]) -> None:
-        body = b"".join(chunks)
-        if self._word is not None and key.startswith("log/") and self._word in body:
-            self._word = None
-            os.kill(os.getpid(), self._number)
-        super().put_stream(key, (body,))
-
-
 def a_worker(store: LocalStore, url: str, transport: httpx.BaseTransport | None = None, **pace: str) -> Worker:
     settings = Settings({**everywhere(url), **PACE, **pace})
     return Worker(store, clock=SystemClock(), settings=settings, transport=transport)
 
 
 def submits(root: Path, url: str, file: Path, moment: str, number: signal.Signals) -> None:
-    store, transport = StruckStore(root, moment, number), StruckTransport(moment, number)
+    store, transport = StruckStore(root, COMMITS.get(moment, "nothing"), number), StruckTransport(moment, number)
     with a_worker(store, url, transport) as worker:
         submitted(worker, file)
-
-
-def struck(process: BaseProcess) -> int:
-    """Start the process and wait until it is killed or frozen; return how it was found."""
-    process.start()
-    assert process.pid is not None
-    return os.waitpid(process.pid, os.WUNTRACED)[1]
 
 
 @pytest.mark.timeout(120)
@@ -98,23 +74,18 @@ def test_a_worker_struck_in_the_middle_of_a_group_is_followed_and_nothing_is_pai
 ) -> None:
     simulator = simulate()
     file = experiment_file(samples=12, more=EIGHT_BATCHES)
-    asked = (tmp_path / "store", simulator.url, file, moment, number)
-    process = multiprocessing.get_context("spawn").Process(target=submits, args=asked)
-    found = struck(process)
-    assert os.WIFSIGNALED(found) if number == signal.SIGKILL else os.WIFSTOPPED(found)
-    with a_worker(store, simulator.url) as other:
+    first = struck(submits, tmp_path / "store", simulator.url, file, moment, number)
+    with first as found, a_worker(store, simulator.url) as other:
+        assert (found.is_killed, found.is_frozen) == (number == signal.SIGKILL, number == signal.SIGSTOP)
         runs = other.runs(other.experiment_names()[0])
         assert not resume(other, runs, interval=0.05).is_open
-        if number == signal.SIGSTOP:
-            assert process.pid is not None
-            os.kill(process.pid, signal.SIGCONT)
-            process.join(60)
-            assert process.exitcode == 0
+        if found.is_frozen:
+            assert found.woken() == 0
         assert counts(other)["ok"] == simulator.ledger.totals.requests == 24
         check_against_ledger(other, simulator.ledger)
 
 
-@pytest.mark.skipif(not may_mount(), reason="only root may mount a small disk")
+@needs_a_small_disk
 @pytest.mark.parametrize("create", [1, 3, 8])
 def test_a_disk_that_fills_up_between_the_creates_of_a_group_loses_none_of_them(
     simulate: Callable[..., Simulator], experiment_file: Callable[..., Path], tmp_path: Path, create: int

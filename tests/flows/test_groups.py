@@ -1,55 +1,25 @@
 """Batches that are announced together: few commits, and whatever stops the worker, the truth about each of them."""
 
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import pytest
 
-from pipeline.clock import SystemClock
 from pipeline.errors import CorruptObjectError
 from pipeline.events import AnyEvent, AttemptOpened, FileUploaded, Refused, Submitted
 from pipeline.operations.batches.settling import settle_due
 from pipeline.operations.batches.submitting import prepare
 from pipeline.operations.cancelling import cancel
 from pipeline.operations.resuming import resume, submit
-from pipeline.operations.studies.opening import freeze, open_runs
-from pipeline.operations.studies.plans import plan
 from pipeline.operations.workers.run import Run
-from pipeline.operations.workers.worker import Worker
-from pipeline.settings import Settings
 from pipeline.simulator import Simulator, parse_faults
 from pipeline.storage import keys
 from pipeline.storage.local import LocalStore
 from pipeline.storage.log import read_commits
-from tests.conftest import ExperimentFile, Simulate, WorkerFor, environment
+from tests.conftest import ExperimentFile, Simulate, WorkerFor
+from tests.flows.groups import SIX_BATCHES, Told, a_worker, opened
 from tests.flows.studies import check_against_ledger, counts
-
-SIX_BATCHES = "pairs: {design: random, count: 12}\nbatch: {max_requests: 2}"
-PACE = {"PAIRLOG_QUIET_SECONDS": "600", "PAIRLOG_PAUSE_SECONDS": "0.05"}
-
-
-class Told(httpx.HTTPTransport):
-    """A way to the provider on which something happens at the n-th create."""
-
-    def __init__(self, at: int, act: Callable[[], httpx.Response | None]) -> None:
-        super().__init__()
-        self._left = at
-        self._act = act
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        if request.method == "POST" and request.url.path.endswith("/batches"):
-            self._left -= 1
-            if self._left == 0:
-                return self._act() or super().handle_request(request)
-        return super().handle_request(request)
-
-
-def opened(worker: Worker, file: Path) -> Run:
-    planned = plan(str(file))
-    (run,) = open_runs(worker, planned, experiment_digest=freeze(worker, planned))
-    return run
 
 
 def events(run: Run) -> list[list[AnyEvent]]:
@@ -68,13 +38,6 @@ def simulator(simulate: Simulate) -> Simulator:
 @pytest.fixture
 def file(experiment_file: ExperimentFile) -> Path:
     return experiment_file(more=SIX_BATCHES)
-
-
-def a_worker(
-    store: LocalStore, simulator: Simulator, transport: httpx.BaseTransport | None = None, **pace: str
-) -> Worker:
-    settings = Settings(environment(simulator, **{**PACE, **pace}))
-    return Worker(store, clock=SystemClock(), settings=settings, transport=transport)
 
 
 def test_a_group_is_announced_before_and_recorded_after_in_one_commit_each(

@@ -1,12 +1,7 @@
 """Frozen processes, full and read-only disks, clocks that are a day off, keys of other accounts."""
 
-import contextlib
-import os
 import signal
 import subprocess
-import sys
-import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -24,35 +19,35 @@ from pipeline.simulator import environment as everywhere
 from pipeline.simulator import parse_faults
 from pipeline.storage.local import LocalStore
 from tests.conftest import ExperimentFile, Simulate, WorkerFor, environment
+from tests.flows.small_disks import a_disk_of, needs_a_small_disk
+from tests.flows.striking import StruckStore, struck
 from tests.flows.studies import check_against_ledger, column, counts, finished, problems, rows, submitted
 
 MANY = "pairs: {design: random, count: 300}\nbatch: {max_requests: 30}"
 
 
-def a_process(file: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "pipeline.cli", "run", str(file), "--interval", "0.05"]
-    return subprocess.Popen(command, env={**os.environ, **env}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def finishes(store: StruckStore, env: dict[str, str], file: Path) -> None:
+    with Worker(store, clock=SystemClock(), settings=Settings(env)) as worker:
+        assert not finished(worker, file, interval=0.05).is_open
 
 
-@pytest.mark.parametrize("delay", [0.0, 0.15, 0.3])
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("after", [False, True], ids=["before telling", "after telling"])
+@pytest.mark.parametrize("event", ["attempt-opened", "submitted", "ended", "outputs-stored", "rows-published"])
 def test_a_worker_frozen_for_longer_than_its_lease_changes_nothing_when_it_wakes(
-    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile, tmp_path: Path, delay: float
+    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile, tmp_path: Path, event: str, after: bool
 ) -> None:
     simulator = simulate()
     file = experiment_file(samples=40, more=MANY)
     pace = {"PAIRLOG_LEASE_SECONDS": "0.5", "PAIRLOG_QUIET_SECONDS": "0.5"}
-    frozen = a_process(file, environment(simulator, PAIRLOG_STORE=str(tmp_path / "store"), **pace))
-    until = time.monotonic() + 60
-    while not list((tmp_path / "store").glob("log/*/*3.json")):
-        assert time.monotonic() < until, "nothing was written that it could be frozen over"
-        time.sleep(0.005)
-    time.sleep(delay)
-    frozen.send_signal(signal.SIGSTOP)
-    worker = worker_for(simulator, **pace)
-    runs = [run for name in worker.experiment_names() for run in worker.runs(name)]
-    assert not resume(worker, runs, interval=0.05).is_open
-    frozen.send_signal(signal.SIGCONT)
-    assert frozen.wait(timeout=60) == 0
+    store = StruckStore(tmp_path / "store", event, signal.SIGSTOP, after=after)
+    with struck(finishes, store, environment(simulator, **pace), file) as frozen:
+        assert frozen.is_frozen
+        worker = worker_for(simulator, **pace)
+        runs = [run for name in worker.experiment_names() for run in worker.runs(name)]
+        assert not resume(worker, runs, interval=0.05).is_open
+        assert frozen.woken() == 0
+    assert len(simulator.ledger.batches) == 10
     assert rows(worker).num_rows == 300
     assert simulator.ledger.totals.requests == 300
     check_against_ledger(worker_for(simulator), simulator.ledger)
@@ -73,24 +68,7 @@ def test_a_worker_that_died_at_work_is_followed_within_ninety_seconds_whatever_t
         check_against_ledger(other, simulator.ledger)
 
 
-@contextlib.contextmanager
-def a_disk_of(kilobytes: int, place: Path) -> Iterator[Path]:
-    place.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "pairlog", str(place)], check=True)
-    try:
-        yield place
-    finally:
-        subprocess.run(["umount", str(place)], check=True)
-
-
-def may_mount() -> bool:
-    return (
-        os.geteuid() == 0
-        and subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode == 0
-    )
-
-
-@pytest.mark.skipif(not may_mount(), reason="only root may mount a small disk")
+@needs_a_small_disk
 def test_a_full_disk_stops_the_study_and_loses_nothing(
     simulate: Simulate, experiment_file: ExperimentFile, tmp_path: Path
 ) -> None:

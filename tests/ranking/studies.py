@@ -56,3 +56,14 @@ def a_study(
     return a_table(
         rows, model=models, provider=["openai"] * len(rows), template=["default"] * len(rows), direction=directions
     )
+
+
+def random_rows(contestants: int, count: int, *, seed: int, ties: float = 0.0, bias: float = 0.0):
+    draw = np.random.default_rng(seed)
+    quality = draw.standard_normal(contestants)
+    first = draw.integers(0, contestants, count).astype(np.int32)
+    second = ((first + draw.integers(1, contestants, count)) % contestants).astype(np.int32)
+    chance = 1 / (1 + np.exp(-(quality[first] - quality[second] + bias)))
+    halves = np.where(draw.random(count) < chance, 2, 0).astype(np.int8)
+    halves[draw.random(count) < ties] = 1
+    return first, second, halves

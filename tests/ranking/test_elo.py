@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pipeline.ranking import draws
 from pipeline.ranking.elo import INITIAL, elo, play
 from pipeline.ranking.leverage import Rows
-from tests.ranking.test_scores import random_rows
+from tests.ranking.studies import random_rows
 
 
 def some_rows(count: int = 300, *, per_cluster: int = 1) -> Rows:

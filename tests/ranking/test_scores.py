@@ -12,18 +12,7 @@ from hypothesis import strategies as st
 from pipeline.ranking import Ranking, RankingOptions, rank
 from pipeline.ranking.cells import Strata, sum_up
 from pipeline.ranking.newton import Model, fit
-from tests.ranking.studies import a_study, a_table
-
-
-def random_rows(contestants: int, count: int, *, seed: int, ties: float = 0.0, bias: float = 0.0):
-    draw = np.random.default_rng(seed)
-    quality = draw.standard_normal(contestants)
-    first = draw.integers(0, contestants, count).astype(np.int32)
-    second = ((first + draw.integers(1, contestants, count)) % contestants).astype(np.int32)
-    chance = 1 / (1 + np.exp(-(quality[first] - quality[second] + bias)))
-    halves = np.where(draw.random(count) < chance, 2, 0).astype(np.int8)
-    halves[draw.random(count) < ties] = 1
-    return first, second, halves
+from tests.ranking.studies import a_study, a_table, random_rows
 
 
 def by_evalica(first, second, halves, contestants: int) -> np.ndarray:

@@ -13,8 +13,7 @@ from pipeline.ranking.laplacian import inverse
 from pipeline.ranking.leverage import Rows, left_out, pulls_at
 from pipeline.ranking.newton import Fit, Model, curve, fit
 from pipeline.ranking.uncertainty import Covariance, sandwich
-from tests.ranking.studies import a_study, a_table
-from tests.ranking.test_scores import random_rows
+from tests.ranking.studies import a_study, a_table, random_rows
 
 
 def a_fit(contestants: int, count: int, *, davidson: bool = False, strata: bool = False, per_cluster: int = 3):

@@ -335,6 +335,6 @@ def test_stored_bytes_that_are_damaged_are_called_corrupt() -> None:
 def test_b21_a_million_rows_are_checked_and_digested_in_seconds() -> None:
     count = 1_000_000
     table = pa.table({"id": [f"s{n}" for n in range(count)], "text": ["some words"] * count})
-    started = time.perf_counter()
+    started = time.process_time()
     assert len(Samples.of(table, source="big").digest()) == 64
-    assert time.perf_counter() - started < 20
+    assert time.process_time() - started < 5

@@ -39,7 +39,7 @@ BROKEN = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
 @pytest.mark.parametrize(("fault", "applied"), [("lost", True), ("dropped", False), ("reset", False), ("late", True)])
 def test_a_create_call_without_an_answer_may_have_been_carried_out(served: Served, fault: str, applied: bool) -> None:
     file_id = served.upload(some_lines(1))
-    served.strike(f"create.{fault}=1")
+    served.strike(f"create.{fault}:3600=1")  # late: after all tests here, which would find it in their listings
     with pytest.raises(BROKEN):
         served.create(file_id, metadata={"key": fault})
     create = served.ledger.creates[-1]

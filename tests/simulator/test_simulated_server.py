@@ -18,10 +18,10 @@ serve(SimulatorSettings(), ready=lambda url: print(url, flush=True))
 """
 
 
-def test_it_starts_in_well_under_a_second_and_stops_for_good() -> None:
-    begin = time.monotonic()
+def test_it_starts_with_well_under_a_second_of_work_and_stops_for_good() -> None:
+    begin = time.process_time()
     with Simulator(SimulatorSettings()) as simulator:
-        assert time.monotonic() - begin < 2  # the machine may be busy
+        assert time.process_time() - begin < 0.5
         assert httpx.get(f"{simulator.url}/simulator/ledger").status_code == 200
         assert simulator.openai_base_url == f"{simulator.url}/v1"
         url = simulator.url

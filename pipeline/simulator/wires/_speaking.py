@@ -10,9 +10,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pipeline.ids import digest
-from pipeline.simulator.calls import Answered, Call, answer
+from pipeline.simulator.calls import Answered, Call, answer, notes_of
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.files import StoredFile
+from pipeline.simulator.jobs import Job, Order
 from pipeline.simulator.ledger import CreateReceived, FileAction, FileTouched
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -80,12 +81,12 @@ class Speaker:
     ) -> Route:
         """Return a route that checks the key, meets the faults of `call`, and only then asks the handler.
 
-        One that `reads_first` has the body in `request.state.body` also for `seen`, whatever becomes of the call.
+        One that `reads_first` has the body in its notes also for `seen`, whatever becomes of the call.
         """
 
         async def endpoint(request: Request) -> Response:
             if reads_first:
-                request.state.body = await request.body()
+                notes_of(request).body = await request.body()
             return await self._speak(request, call, handler, seen)
 
         return Route(path, endpoint, methods=[method], name=f"{method} {path}")
@@ -113,19 +114,25 @@ class Speaker:
     def _refusal(self, problem: Problem) -> Response:
         return self._manner.refusal(problem, mark=self.engine.clock.nonce())
 
+    def create(self, request: Request, order: Order, batch_id: str, *, remote_id: str | None = None) -> Job:
+        """Return a new batch of this id and note it; one that a fault applies late begins later."""
+        notes = notes_of(request)
+        notes.batch_id = batch_id
+        return self.engine.create_job(order, batch_id=batch_id, remote_id=remote_id, delay=notes.delay)
+
     def record_create(self, request: Request, answered: Answered) -> None:
-        """Write down a call to create a batch, also one that is refused; `request.state` holds what is known of it."""
-        state = request.state
+        """Write down a call to create a batch, also one that is refused, by what is noted about it."""
+        notes = notes_of(request)
         self.engine.ledger.record(
             CreateReceived(
                 at=self.engine.now(),
                 wire=self.wire,
                 account=digest(self._manner.key(request).encode())[:12],
-                input_file_id=getattr(state, "input_file_id", None),
-                metadata=getattr(state, "metadata", None),
+                input_file_id=notes.input_file_id,
+                metadata=notes.metadata,
                 outcome="applied" if answered.applied else "refused",
                 status=answered.status,
-                batch_id=getattr(state, "batch_id", None) if answered.applied else None,
+                batch_id=notes.batch_id if answered.applied else None,
                 fault=answered.fault,
             )
         )

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from pipeline.simulator.calls import Answered
+from pipeline.simulator.calls import Answered, notes_of
 from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.files import StoredFile
@@ -114,15 +114,16 @@ class _Jobs:
         ]
 
     async def _create(self, request: Request) -> Response:
-        order = _order(decoded(request.state.body))
+        order = _order(decoded(notes_of(request).body))
         if self._engine.files.get(order.input_file_id, wire=WIRE) is None:
             raise RefusedError(Problem(message=f"File {order.input_file_id} was not found.", status=404))
-        job = self._keeper.create(request, order, self._engine.clock.nonce())
+        job = self._speaker.create(request, order, self._engine.clock.nonce())
         return self._speaker.json(self._keeper.shown(job))
 
     def _record_create(self, request: Request, answered: Answered) -> None:
-        asked = as_asked(request.state.body, _Asked)
-        request.state.input_file_id, request.state.metadata = next(iter(asked.input_files), None), asked.metadata
+        notes = notes_of(request)
+        asked = as_asked(notes.body, _Asked)
+        notes.input_file_id, notes.metadata = next(iter(asked.input_files), None), asked.metadata
         self._speaker.record_create(request, answered)
 
     async def _list(self, request: Request) -> Response:

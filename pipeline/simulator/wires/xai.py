@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from pipeline.simulator.calls import Answered
+from pipeline.simulator.calls import Answered, notes_of
 from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.jobs import Job, Order
@@ -96,7 +96,7 @@ class _Batches:
         ]
 
     async def _create(self, request: Request) -> Response:
-        body = decoded(request.state.body)
+        body = decoded(notes_of(request).body)
         name, file_id = body.get("name"), body.get("input_file_id")
         if not isinstance(name, str) or not name:
             raise RefusedError(missing("name"))
@@ -105,12 +105,13 @@ class _Batches:
         order = Order(
             wire=WIRE, input_file_id=file_id, endpoint=_ENDPOINT, metadata={"name": name}, completion_window="24h"
         )
-        job = self._keeper.create(request, order, f"batch_{self._engine.clock.nonce()}")
+        job = self._speaker.create(request, order, f"batch_{self._engine.clock.nonce()}")
         return self._speaker.json(self._keeper.shown(job))
 
     def _record_create(self, request: Request, answered: Answered) -> None:
-        asked = as_asked(request.state.body, _Asked)
-        request.state.input_file_id, request.state.metadata = asked.input_file_id, {"name": asked.name or ""}
+        notes = notes_of(request)
+        asked = as_asked(notes.body, _Asked)
+        notes.input_file_id, notes.metadata = asked.input_file_id, {"name": asked.name or ""}
         self._speaker.record_create(request, answered)
 
     async def _list(self, request: Request) -> Response:

@@ -8,7 +8,7 @@ import msgspec
 from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.jobs import Job, LineProblem
-from pipeline.simulator.running import Checked, Executed
+from pipeline.simulator.running import Checked, Executed, Habits
 from pipeline.simulator.wires._compatible.performing import Dialect, perform
 from pipeline.simulator.wires._speaking import Problem
 from pipeline.simulator.wires.openai.lines import check_lines, line_problem
@@ -44,7 +44,12 @@ _encoder = msgspec.json.Encoder()
 
 
 class CompatibleLines:
-    """Reads and writes the lines of one dialect; `addressed` says whether each names its method and URL."""
+    """Reads and writes the lines of one dialect; `addressed` says whether each names its method and URL.
+
+    The model is that of the create call, where it names one.
+    """
+
+    habits = Habits()
 
     def __init__(self, engine: Engine, dialect: Dialect, rows: Rows, *, addressed: bool) -> None:
         self._engine = engine
@@ -59,16 +64,15 @@ class CompatibleLines:
         if path.stat().st_size > most:
             message = f"The input file has {path.stat().st_size} bytes; a batch may have {most}."
             return Checked(problems=(LineProblem(code="file_too_large", message=message),))
-        if job.order.model is not None:
-            _name_model(path, job.order.model)
         endpoint = job.order.endpoint if self._addressed else None
-        return _Check(endpoint, settings.max_requests or self._dialect.most_requests).file(path)
+        most_requests = settings.max_requests or self._dialect.most_requests
+        return _Check(endpoint, most_requests, model=job.order.model).file(path)
 
-    def execute(self, line: bytes, *, mark: str, twist: str | None) -> Executed:
+    def execute(self, job: Job, line: bytes, *, mark: str, twist: str | None) -> Executed:
         """Return what becomes of the request."""
         asked = _lines.decode(line)
-        done = perform(self._engine, self._dialect, asked.body, mark=mark, twist=twist)
-        model = asked.body["model"]
+        model = job.order.model or asked.body["model"]
+        done = perform(self._engine, self._dialect, {**asked.body, "model": model}, mark=mark, twist=twist)
         if isinstance(done, Problem):
             row = self._rows.failed(asked.custom_id, done, mark=mark)
             return Executed(custom_id=asked.custom_id, model=model, ok=False, line=_encoder.encode(row), reply=None)
@@ -85,32 +89,15 @@ class CompatibleLines:
         return None if row is None else _encoder.encode(row)
 
 
-def _name_model(path: Path, model: str) -> None:
-    """Write the job's model into each line of the batch's own copy: lines are executed one by one, without the job."""
-    named = path.with_suffix(".named")
-    with path.open("rb") as source, named.open("wb") as target:
-        target.writelines(_with_model(line, model) for line in source)
-    named.replace(path)
-
-
-def _with_model(line: bytes, model: str) -> bytes:
-    try:
-        row = msgspec.json.decode(line, type=JsonObject)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return line
-    if isinstance(row.get("body"), dict):
-        row["body"]["model"] = model
-    return _encoder.encode(row) + b"\n"
-
-
 class _Check:
-    """The check of one input file; without an endpoint lines need no address."""
+    """The check of one input file; without an endpoint lines need no address, with a model they need none."""
 
-    def __init__(self, endpoint: str | None, most: int) -> None:
+    def __init__(self, endpoint: str | None, most: int, *, model: str | None) -> None:
         self._endpoint = endpoint
         self._most = most
         self._ids: set[str] = set()
-        self._model: str | None = None
+        self._needs_model = model is None
+        self._model = model
 
     def file(self, path: Path) -> Checked:
         """Return where the lines lie, or what is wrong with them."""
@@ -139,12 +126,14 @@ class _Check:
     def _body_problem(self, body: object) -> str | None:
         if not isinstance(body, dict) or not isinstance(body.get("messages"), list):
             return "body must be an object with messages"
-        if not isinstance(body.get("model"), str):
+        problem = self._model_problem(body.get("model")) if self._needs_model else None
+        return problem or ("stream cannot be used in a batch" if body.get("stream") else None)
+
+    def _model_problem(self, named: object) -> str | None:
+        if not isinstance(named, str):
             return "body.model is missing"
-        self._model = self._model or body["model"]
-        if body["model"] != self._model:
-            return f"model '{body['model']}' differs from '{self._model}': one model a file"
-        return "stream cannot be used in a batch" if body.get("stream") else None
+        self._model = self._model or named
+        return None if named == self._model else f"model '{named}' differs from '{self._model}': one model a file"
 
 
 class OpenAIRows:

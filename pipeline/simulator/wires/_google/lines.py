@@ -9,7 +9,7 @@ import msgspec
 from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.jobs import Job, LineProblem
-from pipeline.simulator.running import Checked, Executed
+from pipeline.simulator.running import Checked, Executed, Habits
 from pipeline.simulator.wires._google.content import perform
 from pipeline.simulator.wires._google.speaking import problem_of
 from pipeline.simulator.wires._speaking import Problem
@@ -33,17 +33,10 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 class GoogleLines:
     """Reads and writes lines; the model is not in them but in the create call."""
 
-    one_file = True
-
-    def __init__(self, engine: Engine, envelope: Envelope, *, all_or_nothing: bool, model: str = "") -> None:
+    def __init__(self, engine: Engine, envelope: Envelope, *, all_or_nothing: bool) -> None:
         self._engine = engine
         self._envelope = envelope
-        self._model = model
-        self.all_or_nothing = all_or_nothing
-
-    def of_job(self, job: Job) -> "GoogleLines":
-        """Return the lines of this batch, which know its model."""
-        return GoogleLines(self._engine, self._envelope, all_or_nothing=self.all_or_nothing, model=job.order.endpoint)
+        self.habits = Habits(one_file=True, all_or_nothing=all_or_nothing)
 
     def check(self, job: Job, path: Path) -> Checked:
         """Return where the lines lie, or why the whole batch fails."""
@@ -75,18 +68,19 @@ class GoogleLines:
         seen.add(key)
         return None
 
-    def execute(self, line: bytes, *, mark: str, twist: str | None) -> Executed:
+    def execute(self, job: Job, line: bytes, *, mark: str, twist: str | None) -> Executed:
         """Return what becomes of the request."""
+        model = job.order.endpoint
         row = msgspec.json.decode(line, type=JsonObject)
         key, request = self._envelope.read(row)
-        done = perform(self._engine, self._model, request, mark=mark, twist=twist)
+        done = perform(self._engine, model, request, mark=mark, twist=twist)
         if isinstance(done, Problem):
             written = _encoder.encode(self._envelope.wrap(row, done))
-            return Executed(custom_id=key, model=self._model, ok=False, line=written, reply=None)
+            return Executed(custom_id=key, model=model, ok=False, line=written, reply=None)
         written = _encoder.encode(self._envelope.wrap(row, done.response))
-        return Executed(custom_id=key, model=self._model, ok=True, line=written, reply=done.reply)
+        return Executed(custom_id=key, model=model, ok=True, line=written, reply=done.reply)
 
-    def failed(self, line: bytes, *, mark: str, status: int) -> bytes:  # noqa: ARG002 - as the runner calls it
+    def failed(self, line: bytes, *, mark: str, status: int) -> bytes:  # noqa: ARG002 - as `Lines` has it
         """Return the line of a request that met this HTTP status."""
         problem = problem_of(status, "The simulator was told to refuse it.")
         return _encoder.encode(self._envelope.wrap(msgspec.json.decode(line, type=JsonObject), problem))

@@ -1,4 +1,4 @@
-"""How Google words what goes wrong: a number, a word of google.rpc, a sentence, sometimes details."""
+"""How Google is asked, and how it words what goes wrong: a number, a word of google.rpc, a sentence, details."""
 
 from datetime import UTC, datetime
 
@@ -51,6 +51,12 @@ def decoded(body: bytes) -> JsonObject:
         return msgspec.json.decode(body or b"{}", type=JsonObject)
     except msgspec.MsgspecError as error:
         raise RefusedError(invalid("Invalid JSON payload received.")) from error
+
+
+def number_of(request: Request, name: str, *, default: int) -> int:
+    """Return the whole number that a query gives; Google takes anything else for none."""
+    given = request.query_params.get(name, "")
+    return int(given) if given.isdecimal() else default
 
 
 def time_of(seconds: float) -> str:

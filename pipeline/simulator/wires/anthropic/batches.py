@@ -73,8 +73,7 @@ class Batches:
             completion_window="24h",
             requests=count,
         )
-        request.state.batch_id = batch_id
-        job = self._engine.create_job(order, batch_id=batch_id, delay=getattr(request.state, "delay", 0.0))
+        job = self._speaker.create(request, order, batch_id)
         return json_answer(self._rendered(job, request))
 
     def _keep(self, body: bytes, batch_id: str, version: str) -> int:

@@ -9,7 +9,7 @@ from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.jobs import Job
 from pipeline.simulator.judge import Ask, Reply
-from pipeline.simulator.running import Checked, Executed
+from pipeline.simulator.running import Checked, Executed, Habits
 from pipeline.simulator.wires._speaking import Problem
 from pipeline.simulator.wires.anthropic import messages
 from pipeline.simulator.wires.anthropic.speaking import error_body, invalid, kind_of
@@ -60,13 +60,12 @@ def _model_problem(engine: Engine, model: str) -> Problem | None:
 class AnthropicLines:
     """Reads and writes Anthropic's lines; a create call checked them, so that no batch fails whole."""
 
-    one_file = True
-    fails_whole = False
+    habits = Habits(one_file=True, fails_whole=False)
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def check(self, job: Job, path: Path) -> Checked:  # noqa: ARG002 - as the runner calls it
+    def check(self, job: Job, path: Path) -> Checked:  # noqa: ARG002 - as `Lines` has it
         """Return where the lines lie."""
         offsets: list[int] = []
         at = 0
@@ -76,7 +75,7 @@ class AnthropicLines:
                 at += len(line)
         return Checked(offsets=offsets)
 
-    def execute(self, line: bytes, *, mark: str, twist: str | None) -> Executed:
+    def execute(self, job: Job, line: bytes, *, mark: str, twist: str | None) -> Executed:  # noqa: ARG002 - as `Lines` has it
         """Return what becomes of the request."""
         asked = _lines.decode(line)
         model = str(asked.params.get("model"))
@@ -93,7 +92,7 @@ class AnthropicLines:
         problem = invalid(message) if status == 400 else Problem(status=status, kind=kind_of(status), message=message)
         return _errored(_lines.decode(line).custom_id, problem, mark)
 
-    def unanswered(self, line: bytes, *, mark: str, why: Literal["expired", "cancelled"]) -> bytes:  # noqa: ARG002
+    def unanswered(self, line: bytes, *, mark: str, why: Literal["expired", "cancelled"]) -> bytes:  # noqa: ARG002 - as `Lines` has it
         """Return the result of a request the batch did not get to."""
         return _written(_lines.decode(line).custom_id, {"type": _UNANSWERED[why]})
 

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pipeline.ids import digest
+from pipeline.simulator.calls import notes_of
 from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.jobs import Job, Order, Phase
 from pipeline.simulator.wires._speaking import Speaker, iso_time, json_answer
@@ -83,12 +84,11 @@ class Jobs:
         token = asked.client_request_token or self._engine.clock.nonce()
         order = _order(asked, token)
         batch_id = digest(token.encode())[:12]
-        request.state.batch_id, request.state.metadata = batch_id, order.metadata
-        request.state.input_file_id = order.input_file_id
+        notes = notes_of(request)
+        notes.batch_id, notes.metadata, notes.input_file_id = batch_id, order.metadata, order.input_file_id
         known = self._engine.promised(batch_id)
         if known is None:
-            delay = getattr(request.state, "delay", 0.0)
-            self._engine.create_job(order, batch_id=batch_id, remote_id=_ARN + batch_id, delay=delay)
+            self._speaker.create(request, order, batch_id, remote_id=_ARN + batch_id)
         elif known.order != order:
             raise refused(400, "ConflictException", "The token was used for another job.")
         return json_answer({"jobArn": _ARN + batch_id})

@@ -10,19 +10,19 @@ from pipeline.simulator.documents import JsonObject, JsonValue
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.jobs import Job, LineProblem
 from pipeline.simulator.judge import Ask, Reply
-from pipeline.simulator.running import Checked, Executed
+from pipeline.simulator.running import Checked, Executed, Habits
 
 _CLAUDE_STOPS = {"stop": "end_turn", "length": "max_tokens", "refusal": "refusal", "filter": "refusal"}
 _CONVERSE_STOPS = {
     "stop": "end_turn", "length": "max_tokens", "refusal": "end_turn", "filter": "content_filtered",
 }  # fmt: skip
 _VERSION = "bedrock-2023-05-31"
+_NO_RECORD = "a record must be a JSON object with recordId and modelInput"
 
 
 class _Line(msgspec.Struct, frozen=True, rename="camel"):
     record_id: str
     model_input: JsonObject
-    model_id: str = ""
 
 
 _lines = msgspec.json.Decoder(_Line)
@@ -30,44 +30,39 @@ _encoder = msgspec.json.Encoder()
 
 
 class BedrockLines:
-    """Reads and writes Bedrock's lines."""
+    """Reads and writes Bedrock's lines; the model is not in them but in the create call."""
+
+    habits = Habits()
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     def check(self, job: Job, path: Path) -> Checked:
-        """Return where the lines lie, or why the whole job fails; the model is written into the job's own copy."""
-        named, offsets, problems, at = path.with_suffix(".named"), [], [], 0
-        with path.open("rb") as source, named.open("wb") as target:
-            for number, line in enumerate(source, 1):
-                problem, written = _checked(line, job.order.model or "")
-                if problem is not None:
-                    problems.append(LineProblem(code="ValidationException", message=problem, line=number))
+        """Return where the lines lie, or why the whole job fails."""
+        offsets, problems, at = [], [], 0
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if not _is_record(line):
+                    problems.append(LineProblem(code="ValidationException", message=_NO_RECORD, line=number))
                 offsets.append(at)
-                at += target.write(written)
-        named.replace(path)
+                at += len(line)
         if not offsets:
             problems.append(LineProblem(code="ValidationException", message="The input has no records."))
         return Checked(problems=tuple(problems[:100])) if problems else Checked(offsets=offsets, model=job.order.model)
 
-    def execute(self, line: bytes, *, mark: str, twist: str | None) -> Executed:
+    def execute(self, job: Job, line: bytes, *, mark: str, twist: str | None) -> Executed:
         """Return what becomes of the request."""
-        asked = _lines.decode(line)
-        is_claude = "anthropic." in asked.model_id
+        asked, model = _lines.decode(line), job.order.model or ""
+        is_claude = "anthropic." in model
         problem = _problem(asked.model_input, is_claude=is_claude)
         if problem is not None:
-            return self._refused(asked, 400, problem)
-        reply = self._engine.judge.reply(_ask(asked), twist)
+            return _refused(asked, model, 400, problem)
+        reply = self._engine.judge.reply(_ask(asked.model_input, model), twist)
         if reply.stop == "failed":
-            return self._refused(asked, 500, "The model failed.")
-        output = _message(asked.model_id, reply, mark) if is_claude else _conversed(reply)
+            return _refused(asked, model, 500, "The model failed.")
+        output = _message(model, reply, mark) if is_claude else _conversed(reply)
         row = {"recordId": asked.record_id, "modelInput": asked.model_input, "modelOutput": output}
-        made = _encoder.encode(row)
-        return Executed(custom_id=asked.record_id, model=asked.model_id, ok=True, line=made, reply=reply)
-
-    def _refused(self, asked: _Line, status: int, message: str) -> Executed:
-        made = _failed(asked, status, message)
-        return Executed(custom_id=asked.record_id, model=asked.model_id, ok=False, line=made, reply=None)
+        return Executed(custom_id=asked.record_id, model=model, ok=True, line=_encoder.encode(row), reply=reply)
 
     def failed(self, line: bytes, *, mark: str, status: int) -> bytes:  # noqa: ARG002 - as `Lines` has it
         """Return the line of a request that met this HTTP status."""
@@ -78,13 +73,17 @@ class BedrockLines:
         return None
 
 
-def _checked(line: bytes, model: str) -> tuple[str | None, bytes]:
-    """Return what is wrong with a line, and the line with the model in it."""
+def _is_record(line: bytes) -> bool:
     try:
-        row = _lines.decode(line)
+        _lines.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return "a record must be a JSON object with recordId and modelInput", line
-    return None, _encoder.encode({"recordId": row.record_id, "modelInput": row.model_input, "modelId": model}) + b"\n"
+        return False
+    return True
+
+
+def _refused(asked: _Line, model: str, status: int, message: str) -> Executed:
+    made = _failed(asked, status, message)
+    return Executed(custom_id=asked.record_id, model=model, ok=False, line=made, reply=None)
 
 
 def _problem(given: JsonObject, *, is_claude: bool) -> str | None:
@@ -97,14 +96,13 @@ def _problem(given: JsonObject, *, is_claude: bool) -> str | None:
     return None
 
 
-def _ask(asked: _Line) -> Ask:
-    given = asked.model_input
+def _ask(given: JsonObject, model: str) -> Ask:
     limit = given.get("max_tokens") or (given.get("inferenceConfig") or {}).get("maxTokens")
     thinking = (given.get("thinking") or {}).get("type") in ("adaptive", "enabled")
     effort = (given.get("output_config") or {}).get("effort", "low") if thinking else "none"
     said = [given.get("system"), *(message.get("content") for message in given["messages"])]
     prompt = "\n".join(text for content in said for text in _texts(content))
-    return Ask(model=asked.model_id, prompt=prompt, effort=effort, max_output_tokens=limit)
+    return Ask(model=model, prompt=prompt, effort=effort, max_output_tokens=limit)
 
 
 def _texts(content: JsonValue) -> Iterator[str]:

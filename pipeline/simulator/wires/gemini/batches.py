@@ -5,11 +5,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from pipeline.simulator.calls import notes_of
 from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.jobs import Job, Order
 from pipeline.simulator.wires._google.content import perform
-from pipeline.simulator.wires._google.speaking import GoogleManner, decoded, invalid, problem_of, rpc_error, time_of
+from pipeline.simulator.wires._google.speaking import (
+    GoogleManner,
+    decoded,
+    invalid,
+    number_of,
+    problem_of,
+    rpc_error,
+    time_of,
+)
 from pipeline.simulator.wires._speaking import Problem, RefusedError, Speaker, json_answer
 from pipeline.simulator.wires.gemini.files import output_name
 
@@ -49,7 +58,8 @@ class Batches:
         name = asked.get("displayName") or asked.get("display_name")
         source = asked.get("inputConfig") or asked.get("input_config") or {}
         file_name = source.get("fileName") or source.get("file_name")
-        request.state.input_file_id, request.state.metadata = file_name, {"displayName": str(name)}
+        notes = notes_of(request)
+        notes.input_file_id, notes.metadata = file_name, {"displayName": str(name)}
         if not isinstance(name, str) or not name:
             raise RefusedError(invalid("* GenerateContentBatch.display_name: is required"))
         if "requests" in source:
@@ -65,9 +75,7 @@ class Batches:
             requests=self._lines(file_name),
         )
         batch_id = f"b{self._engine.clock.nonce()[-20:]}"
-        request.state.batch_id = batch_id
-        delay = getattr(request.state, "delay", 0.0)
-        job = self._engine.create_job(order, batch_id=batch_id, remote_id=_name(batch_id), delay=delay)
+        job = self._speaker.create(request, order, batch_id, remote_id=_name(batch_id))
         return json_answer(self._rendered(job))
 
     def _lines(self, file_name: str) -> int:
@@ -81,9 +89,8 @@ class Batches:
         return json_answer(self._rendered(job))
 
     async def _list(self, request: Request) -> Response:
-        query = request.query_params
-        size = int(query["pageSize"]) if query.get("pageSize", "").isdecimal() else 50
-        begin = int(query["pageToken"]) if query.get("pageToken", "").isdecimal() else 0
+        size = number_of(request, "pageSize", default=50)
+        begin = number_of(request, "pageToken", default=0)
         jobs = self._engine.listed_jobs(wire=self._wire)
         page = jobs[begin : begin + size]
         await run_in_threadpool(self._engine.poll, page)

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from pipeline.simulator.calls import Answered
+from pipeline.simulator.calls import Answered, notes_of
 from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.jobs import Job, Order, Phase
 from pipeline.simulator.wires._speaking import Problem, RefusedError
@@ -55,13 +55,14 @@ class Batches:
         ]
 
     async def _create(self, request: Request) -> Response:
-        order = _order(decoded(request.state.body), self._speaker.wire)
-        job = self._keeper.create(request, order, f"batch_{self._engine.clock.nonce()}")
+        order = _order(decoded(notes_of(request).body), self._speaker.wire)
+        job = self._speaker.create(request, order, f"batch_{self._engine.clock.nonce()}")
         return self._speaker.json(self._keeper.shown(job))
 
     def _record_create(self, request: Request, answered: Answered) -> None:
-        asked = as_asked(request.state.body, _Asked)
-        request.state.input_file_id, request.state.metadata = asked.input_file_id, asked.metadata
+        notes = notes_of(request)
+        asked = as_asked(notes.body, _Asked)
+        notes.input_file_id, notes.metadata = asked.input_file_id, asked.metadata
         self._speaker.record_create(request, answered)
 
     async def _list(self, request: Request) -> Response:

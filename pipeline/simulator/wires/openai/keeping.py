@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pipeline.simulator.documents import JsonObject
-from pipeline.simulator.jobs import Job, Order
+from pipeline.simulator.jobs import Job
 from pipeline.simulator.wires._speaking import Problem, RefusedError
 from pipeline.simulator.wires.openai.speaking import OpenAISpeaker
 
@@ -32,11 +32,6 @@ class Keeper:
         self._rendered = rendered
         self._unknown = unknown
         self._ended = ended
-
-    def create(self, request: Request, order: Order, batch_id: str) -> Job:
-        """Return a new batch of this id; one that a fault applies late begins later."""
-        request.state.batch_id = batch_id
-        return self._engine.create_job(order, batch_id=batch_id, delay=getattr(request.state, "delay", 0.0))
 
     def found(self, request: Request) -> Job:
         """Return the batch that the call names, or refuse it."""

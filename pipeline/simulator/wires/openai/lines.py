@@ -9,7 +9,7 @@ import msgspec
 from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.jobs import Job, LineProblem
-from pipeline.simulator.running import Checked, Executed
+from pipeline.simulator.running import Checked, Executed, Habits
 from pipeline.simulator.wires._speaking import Problem
 from pipeline.simulator.wires.openai.performing import CHAT, RESPONSES, perform
 from pipeline.simulator.wires.openai.speaking import error_body, struck
@@ -38,6 +38,8 @@ _encoder = msgspec.json.Encoder()
 class OpenAILines:
     """Reads and writes OpenAI's lines."""
 
+    habits = Habits()
+
     def __init__(self, engine: Engine, *, most_requests: int = _MOST_REQUESTS) -> None:
         self._engine = engine
         self._most_requests = most_requests
@@ -51,7 +53,7 @@ class OpenAILines:
             return Checked(problems=(LineProblem(code="file_too_large", message=message, param="input_file_id"),))
         return _Check(job.order.endpoint, self._engine.settings.max_requests or self._most_requests).file(path)
 
-    def execute(self, line: bytes, *, mark: str, twist: str | None) -> Executed:
+    def execute(self, job: Job, line: bytes, *, mark: str, twist: str | None) -> Executed:  # noqa: ARG002 - as `Lines` has it
         """Return what becomes of the request."""
         asked = _lines.decode(line)
         done = perform(self._engine, asked.url, asked.body, mark=mark, twist=twist)

@@ -5,7 +5,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from pipeline.simulator.calls import Answered
+from pipeline.simulator.calls import Answered, notes_of
 from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.jobs import Job, Order, Phase
 from pipeline.simulator.wires._speaking import Problem, RefusedError, iso_time
@@ -46,7 +46,7 @@ class Jobs:
         ]
 
     async def _create(self, request: Request) -> Response:
-        body = decoded(request.state.body)
+        body = decoded(notes_of(request).body)
         if set(body) - _FIELDS or body.get("endpoint") != _ENDPOINT:
             raise RefusedError(
                 Problem(message=f"invalid request: endpoint must be {_ENDPOINT}, fields {sorted(_FIELDS)}")
@@ -55,11 +55,12 @@ class Jobs:
         if file is None:
             raise RefusedError(Problem(message="input file not found", status=404))
         order = Order(wire=WIRE, input_file_id=file.file_id, endpoint=_ENDPOINT, metadata=None, completion_window="24h")
-        job = self._keeper.create(request, order, _uuid(self._engine.clock.nonce()))
+        job = self._speaker.create(request, order, _uuid(self._engine.clock.nonce()))
         return self._speaker.json({"job": self._keeper.shown(job), "warning": None}, 201)
 
     def _record_create(self, request: Request, answered: Answered) -> None:
-        request.state.input_file_id = as_asked(request.state.body, _Asked).input_file_id
+        notes = notes_of(request)
+        notes.input_file_id = as_asked(notes.body, _Asked).input_file_id
         self._speaker.record_create(request, answered)
 
     async def _list(self, request: Request) -> Response:  # noqa: ARG002 - a route takes the request

@@ -7,10 +7,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from pipeline.simulator.calls import notes_of
 from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.jobs import Job, Order
-from pipeline.simulator.wires._google.speaking import GoogleManner, decoded, invalid, problem_of, rpc_error, time_of
+from pipeline.simulator.wires._google.speaking import (
+    GoogleManner,
+    decoded,
+    invalid,
+    number_of,
+    problem_of,
+    rpc_error,
+    time_of,
+)
 from pipeline.simulator.wires._speaking import Problem, RefusedError, Speaker, json_answer
 from pipeline.simulator.wires.vertex.storage import Storage, file_id_of
 
@@ -45,9 +54,10 @@ class Jobs:
 
     async def _create(self, request: Request) -> Response:
         body = decoded(await request.body())
-        request.state.metadata = {"displayName": str(body.get("displayName"))}
+        notes = notes_of(request)
+        notes.metadata = {"displayName": str(body.get("displayName"))}
         source, destination, model = _asked(body)
-        request.state.input_file_id = source
+        notes.input_file_id = source
         project, location = request.path_params["project"], request.path_params["location"]
         metadata = {
             "displayName": body["displayName"],
@@ -64,9 +74,7 @@ class Jobs:
             completion_window="24h",
         )
         batch_id = str(int(self._engine.clock.nonce()[-15:], 16))
-        request.state.batch_id = batch_id
-        name, delay = _name(metadata["parent"], batch_id), getattr(request.state, "delay", 0.0)
-        job = self._engine.create_job(order, batch_id=batch_id, remote_id=name, delay=delay)
+        job = self._speaker.create(request, order, batch_id, remote_id=_name(metadata["parent"], batch_id))
         return json_answer(self._rendered(job))
 
     async def _retrieve(self, request: Request) -> Response:
@@ -82,8 +90,8 @@ class Jobs:
             if wanted is None:
                 raise RefusedError(invalid(f"Invalid filter: {query['filter']}"))
             jobs = [job for job in jobs if (job.order.metadata or {})["displayName"] == wanted[1]]
-        size = int(query["pageSize"]) if query.get("pageSize", "").isdecimal() else 100
-        begin = int(query["pageToken"]) if query.get("pageToken", "").isdecimal() else 0
+        size = number_of(request, "pageSize", default=100)
+        begin = number_of(request, "pageToken", default=0)
         page = jobs[begin : begin + size]
         answer: JsonObject = {"batchPredictionJobs": await run_in_threadpool(self._moved, page)} if page else {}
         return json_answer(answer | ({"nextPageToken": str(begin + size)} if begin + size < len(jobs) else {}))

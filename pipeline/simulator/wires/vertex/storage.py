@@ -17,7 +17,7 @@ from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.engine import Engine
 from pipeline.simulator.files import StoredFile
 from pipeline.simulator.jobs import Job
-from pipeline.simulator.wires._google.speaking import GoogleManner, decoded, invalid, problem_of, time_of
+from pipeline.simulator.wires._google.speaking import GoogleManner, decoded, invalid, number_of, problem_of, time_of
 from pipeline.simulator.wires._speaking import RefusedError, Speaker, json_answer
 
 _BOUNDARY = re.compile(r'boundary="?([^";]+)')
@@ -88,13 +88,12 @@ class Storage:
         return self._engine.files.add(file)
 
     async def _list(self, request: Request) -> Response:
-        query = request.query_params
         bucket = f"gs://{request.path_params['bucket']}/"
-        start = bucket + query.get("prefix", "")
+        start = bucket + request.query_params.get("prefix", "")
         files = [file for file in self._engine.files.all(wire=self._wire) if file.filename.startswith(start)]
         files.sort(key=lambda file: file.filename)
-        begin = int(query["pageToken"]) if query.get("pageToken", "").isdecimal() else 0
-        size = int(query["maxResults"]) if query.get("maxResults", "").isdecimal() else _PAGE
+        begin = number_of(request, "pageToken", default=0)
+        size = number_of(request, "maxResults", default=_PAGE)
         answer: JsonObject = {"kind": "storage#objects"}
         if files[begin : begin + size]:
             answer["items"] = [_rendered(file) for file in files[begin : begin + size]]
