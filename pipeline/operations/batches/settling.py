@@ -150,11 +150,14 @@ def _guessed(run: Run) -> set[str]:
 
 
 def _runs_at(run: Run) -> Iterator[Run]:
-    """Yield every run in the store that has the same provider."""
+    """Yield every run in the store that has batches at the same provider.
+
+    A live run has none, and is in the hands of another lane: whoever reads its log beside that one breaks it.
+    """
     worker = run.worker
     for name in worker.experiment_names():
         for other in worker.runs(name):
-            if other.config.judge.provider == run.config.judge.provider:
+            if other.config.judge.provider == run.config.judge.provider and not other.is_live:
                 yield other
 
 
