@@ -41,7 +41,7 @@ class Client(Protocol):
 
 
 class Clients(msgspec.Struct, frozen=True, kw_only=True):
-    """What the provider talks to, and a fingerprint of the key it does that with."""
+    """What the provider talks to, and a fingerprint of the key and the region that it does that with."""
 
     bedrock: Client
     s3: Client
@@ -77,7 +77,8 @@ def clients(settings: Settings) -> Clients:
         raise ConfigError(f"the AWS settings cannot be used: {error}") from error
     if key is None:
         raise ConfigError("no AWS credentials were found; set AWS_ACCESS_KEY_ID and its secret, or AWS_PROFILE")
-    return Clients(bedrock=bedrock, s3=s3, account=fingerprint(Secret(key.access_key)))
+    seen_by = Secret(f"{key.access_key} {bedrock.meta.region_name}")  # another region lists none of these jobs
+    return Clients(bedrock=bedrock, s3=s3, account=fingerprint(seen_by))
 
 
 def _endpoint(settings: Settings, service: str) -> str | None:
