@@ -81,8 +81,8 @@ def is_our_account(run: Run, batch: BatchState) -> bool:
     named = f"{run.run_id} {batch.batch_id}"
     run.troubles[batch.batch_id] = (
         f"{batch.batch_id} may have been created with another key or in another region (fingerprint {batch.account}, "
-        f"now {used}); set those of that account, or use `pairlog adopt {named} REMOTE_ID` if you found it there, or `pairlog void "
-        f"{named} --force` if nobody can look any more: it is then paid twice if it was created after all"
+        f"now {used}); set those of that account, or use `pairlog adopt {named} REMOTE_ID` if you found it there, or "
+        f"`pairlog void {named} --force` if nobody can look any more: it is then paid twice if it was created after all"
     )
     return False
 
