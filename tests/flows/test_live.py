@@ -16,6 +16,7 @@ import pytest
 
 from pipeline.clock import SystemClock
 from pipeline.errors import StoreError
+from pipeline.ids import ExperimentName
 from pipeline.operations.resuming import resume
 from pipeline.operations.workers.run import Notice
 from pipeline.operations.workers.worker import Worker
@@ -84,6 +85,21 @@ def test_a_key_that_is_refused_stops_the_run_and_says_so(
     assert end.is_open
     assert not end.moves_by_itself
     assert "401" in end.reasons[0]
+
+
+@pytest.mark.parametrize("where", ["/elsewhere/v1", "/openai/nowhere"])
+def test_an_address_that_is_wrong_ends_no_request(
+    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile, where: str
+) -> None:
+    simulator = simulate()
+    end = finished(
+        worker_for(simulator, OPENAI_BASE_URL=simulator.url + where), experiment_file(judges=LIVE.format(rate=500))
+    )
+    assert (end.counts.open, end.moves_by_itself) == (15, False)
+    assert "answered 404" in end.reasons[0]
+    worker = worker_for(simulator)
+    assert not resume(worker, worker.runs(ExperimentName("essays")), interval=0.02).is_open
+    assert simulator.ledger.totals.live == counts(worker)["ok"] == 15
 
 
 def test_a_kill_loses_no_more_than_a_second(
