@@ -129,3 +129,13 @@ def test_the_ledger_and_the_log_call_a_batch_by_the_same_name(
         ):
             assert audit_ledger(worker, ledger) == []
             assert len(audit_ledger(stranger, ledger)) == 2
+
+
+def test_a_batch_that_failed_whole_and_was_made_again_is_known_to_the_log(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile
+) -> None:
+    simulator = simulate(faults=parse_faults("run.token_limit=1"))
+    with a_worker(store, simulator, "openai") as worker:
+        finished(worker, experiment_file(judges=f"[{a_judge('openai')}]"))
+        assert len(simulator.ledger.batches) == 2
+        assert audit_ledger(worker, simulator.ledger.path.read_bytes()) == []
