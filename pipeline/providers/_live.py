@@ -65,8 +65,8 @@ class Calls:
     def answers(self, calls: Iterable[tuple[str, bytes]]) -> Iterator[list[LiveAnswer]]:
         """Make the calls and yield their answers as they arrive, about twice a second; also empty lists.
 
-        Raises AccountError if the provider does not accept the key, or is not at that address, once everything answered or under way has been
-        yielded. A caller that is interrupted gets the rest from `rest`.
+        Raises AccountError if the provider does not accept the key, or is not at that address, once everything answered
+        or under way has been yielded. A caller that is interrupted gets the rest from `rest`.
         """
         self._worker = threading.Thread(target=self._run, args=(list(calls),), daemon=True)
         self._worker.start()
