@@ -73,6 +73,17 @@ def test_a_create_whose_answer_is_lost_is_paid_once(
         check_against_ledger(worker, simulator.ledger)
 
 
+@pytest.mark.parametrize("name", ["openai", "together"])
+def test_a_create_that_is_applied_after_it_was_given_up_finds_its_input_gone(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile, name: str
+) -> None:
+    simulator = simulate(latency_seconds=1.5, faults=parse_faults("create.late:1.0=1"))
+    with a_worker(store, simulator, name) as worker:
+        finished(worker, experiment_file(judges=f"[{a_judge(name)}]"), interval=0.05)
+        assert simulator.ledger.totals.requests == counts(worker)["ok"] == 15
+        check_against_ledger(worker, simulator.ledger)
+
+
 @pytest.mark.parametrize(
     ("name", "place", "elsewhere"),
     [("vertex", "GOOGLE_CLOUD_LOCATION", "europe-west4"), ("bedrock", "AWS_REGION", "eu-west-1")],
