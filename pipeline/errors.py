@@ -73,6 +73,11 @@ class RejectedError(ProviderError):
         self.status = status
         self.code = code
 
+    @property
+    def is_of_another_place(self) -> bool:
+        """Whether the answer comes from a place that is not the provider's: a person must mend the address or model."""
+        return self.status in {404, 405} or (self.status is not None and 300 <= self.status < 400)
+
 
 class AccountError(ProviderError):
     """The account, not the request, is at fault: a wrong key, no credit, a full queue.

@@ -38,6 +38,8 @@ class Secret:
 
 
 _SHORTEST_QUIET = 0.1  # a batch has half of it to be handed over
+_LONGEST_PAUSE = 3_600.0  # what is to last longer is taken for the word of a clock that is off
+_LONGEST = 1e7
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +70,7 @@ class Settings:
         return Pace(
             quiet=self._seconds("PAIRLOG_QUIET_SECONDS", defaults.quiet, least=_SHORTEST_QUIET),
             lease=self._seconds("PAIRLOG_LEASE_SECONDS", defaults.lease),
-            pause=self._seconds("PAIRLOG_PAUSE_SECONDS", defaults.pause),
+            pause=self._seconds("PAIRLOG_PAUSE_SECONDS", defaults.pause, most=_LONGEST_PAUSE),
         )
 
     def is_set(self, *names: str) -> str | None:
@@ -95,7 +97,7 @@ class Settings:
         """Return a base address without a slash at its end: https, or plain http to this machine only."""
         return checked_address(self._environment.get(name) or default, name=name)
 
-    def _seconds(self, name: str, default: float, *, least: float = 0) -> float:
+    def _seconds(self, name: str, default: float, *, least: float = 0, most: float = _LONGEST) -> float:
         text = self._environment.get(name)
         if not text:
             return default
@@ -103,8 +105,9 @@ class Settings:
             seconds = float(text)
         except ValueError:
             seconds = -1.0
-        if not least <= seconds < 1e7:
-            raise ConfigError(f"{name} is {text!r}; give a number of seconds, {least:g} or more")
+        if not least <= seconds <= most:
+            limit = "" if most == _LONGEST else f", {most:g} at most"
+            raise ConfigError(f"{name} is {text!r}; give a number of seconds, {least:g} or more{limit}")
         return seconds
 
 

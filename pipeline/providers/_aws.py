@@ -5,7 +5,8 @@ boto3 is an optional extra. It is loaded only when a client is built, and nothin
 
 import contextlib
 import importlib
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import msgspec
@@ -22,7 +23,8 @@ from pipeline.errors import (
 from pipeline.providers._http import fingerprint
 from pipeline.settings import Secret, Settings
 
-_WAITS = frozenset({"ThrottlingException", "TooManyRequestsException", "Throttling", "SlowDown", "RequestTimeout"})
+_WAITS = frozenset({"ThrottlingException", "TooManyRequestsException", "Throttling", "SlowDown"})
+_TIMED_OUT = "RequestTimeout"  # S3 says so with the status of a refusal; what a create did by then is not known
 _ACCOUNT = frozenset(
     {
         "AccessDenied", "AccessDeniedException", "ExpiredToken", "ExpiredTokenException", "InvalidAccessKeyId",
@@ -41,11 +43,33 @@ class Client(Protocol):
 
 
 class Clients(msgspec.Struct, frozen=True, kw_only=True):
-    """What the provider talks to, and a fingerprint of the key it does that with."""
+    """What the provider talks to, and a fingerprint of the key and the region that it does that with."""
 
     bedrock: Client
     s3: Client
     account: str
+    tokens: Callable[[], list[str]]
+
+    @contextlib.contextmanager
+    def translated(self, what: str, *, creates: bool = False) -> Iterator[None]:
+        """Turn the library's errors into ours; one that `creates` may have happened where others did not.
+
+        Amazon repeats the headers that were signed to whom it refuses: no error says the token that is among them.
+        """
+        errors, parsers = importlib.import_module("botocore.exceptions"), importlib.import_module("botocore.parsers")
+        try:
+            tokens = self.tokens()
+            yield
+        except errors.ClientError as error:
+            cause = error if _without(tokens, str(error)) == str(error) else None
+            raise _refusal(what, error.response, creates=creates, tokens=tokens) from cause
+        except (errors.EndpointConnectionError, errors.ConnectTimeoutError) as error:
+            raise UnreachableError(f"{what} did not reach AWS: {error}") from error
+        except (errors.NoCredentialsError, errors.PartialCredentialsError, errors.CredentialRetrievalError) as error:
+            raise AccountError(f"{what} had no credentials: {error}", code="no_credentials") from error
+        except (errors.BotoCoreError, parsers.ResponseParserError) as error:
+            unknown = OutcomeUnknownError if creates else UnavailableError
+            raise unknown(f"{what} broke off: {type(error).__name__}") from error
 
 
 def clients(settings: Settings) -> Clients:
@@ -77,7 +101,13 @@ def clients(settings: Settings) -> Clients:
         raise ConfigError(f"the AWS settings cannot be used: {error}") from error
     if key is None:
         raise ConfigError("no AWS credentials were found; set AWS_ACCESS_KEY_ID and its secret, or AWS_PROFILE")
-    return Clients(bedrock=bedrock, s3=s3, account=fingerprint(Secret(key.access_key)))
+    seen_by = Secret(f"{key.access_key} {bedrock.meta.region_name}")  # another region lists none of these jobs
+    bearer = settings.value("AWS_BEARER_TOKEN_BEDROCK")
+
+    def tokens() -> list[str]:
+        return [token for token in (key.get_frozen_credentials().token, bearer) if token]
+
+    return Clients(bedrock=bedrock, s3=s3, account=fingerprint(seen_by), tokens=tokens)
 
 
 def _endpoint(settings: Settings, service: str) -> str | None:
@@ -86,28 +116,27 @@ def _endpoint(settings: Settings, service: str) -> str | None:
     return settings.address(name, "") if name else None
 
 
-@contextlib.contextmanager
-def translated(what: str, *, creates: bool = False) -> Iterator[None]:
-    """Turn the library's errors into ours; one that `creates` may have happened where others did not."""
-    errors, parsers = importlib.import_module("botocore.exceptions"), importlib.import_module("botocore.parsers")
-    try:
-        yield
-    except errors.ClientError as error:
-        raise _refusal(what, error.response, creates=creates) from error
-    except (errors.EndpointConnectionError, errors.ConnectTimeoutError) as error:
-        raise UnreachableError(f"{what} did not reach AWS: {error}") from error
-    except (errors.NoCredentialsError, errors.PartialCredentialsError, errors.CredentialRetrievalError) as error:
-        raise AccountError(f"{what} had no credentials: {error}", code="no_credentials") from error
-    except (errors.BotoCoreError, parsers.ResponseParserError) as error:
-        unknown = OutcomeUnknownError if creates else UnavailableError
-        raise unknown(f"{what} broke off: {type(error).__name__}") from error
+def _without(tokens: list[str], text: str) -> str:
+    """Return the text without the tokens, in whatever case."""
+    for token in tokens:
+        text = re.sub(re.escape(token), "***", text, flags=re.IGNORECASE)
+    return text
 
 
-def _refusal(what: str, response: dict[str, Any], *, creates: bool) -> ProviderError:  # as the library hands it over
+def _refusal(
+    what: str,
+    response: dict[str, Any],  # as the library hands it over
+    *,
+    creates: bool,
+    tokens: list[str],
+) -> ProviderError:
     detail, meta = response.get("Error", {}), response.get("ResponseMetadata", {})
     code, status = str(detail.get("Code", "unknown")), int(meta.get("HTTPStatusCode", 0))
-    message = f"{what} answered {status} {code}: {str(detail.get('Message', 'no reason given'))[:500]}"
-    if code in _WAITS or status == 429:
+    said = _without(tokens, str(detail.get("Message", "no reason given")))
+    message = f"{what} answered {status} {code}: {said[:500]}"
+    if code == _TIMED_OUT and creates:
+        return OutcomeUnknownError(message)
+    if code in _WAITS or code == _TIMED_OUT or status == 429:
         return UnavailableError(message)
     if code == _QUOTA:
         return AccountError(message, code=code, mendable_by_waiting=True)

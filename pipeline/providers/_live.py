@@ -14,7 +14,7 @@ import httpx
 import msgspec
 
 from pipeline.clock import Clock
-from pipeline.errors import AccountError
+from pipeline.errors import AccountError, RejectedError
 from pipeline.providers import LiveAnswer, LiveCall
 from pipeline.providers._bodies import with_content
 from pipeline.providers._refusals import fault_of, retry_after, without_keys
@@ -65,8 +65,8 @@ class Calls:
     def answers(self, calls: Iterable[tuple[str, bytes]]) -> Iterator[list[LiveAnswer]]:
         """Make the calls and yield their answers as they arrive, about twice a second; also empty lists.
 
-        Raises AccountError if the provider does not accept the key, once everything answered or under way has been
-        yielded. A caller that is interrupted gets the rest from `rest`.
+        Raises AccountError if the provider does not accept the key, or is not at that address, once everything answered
+        or under way has been yielded. A caller that is interrupted gets the rest from `rest`.
         """
         self._worker = threading.Thread(target=self._run, args=(list(calls),), daemon=True)
         self._worker.start()
@@ -146,6 +146,8 @@ class Calls:
                 await pacer.wait(min(0.5 * 2**number, 8.0))
                 continue
             fault = None if response.is_success else fault_of(response, "POST", response.url.path)
+            if isinstance(fault, RejectedError) and fault.is_of_another_place:
+                raise AccountError(str(fault), code=fault.code) from fault
             if isinstance(fault, AccountError) and not _is_about_content(response):
                 raise fault
             said = without_keys(response.content, response.request)

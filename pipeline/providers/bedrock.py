@@ -25,7 +25,7 @@ from pipeline.errors import ConfigError, OutcomeUnknownError, RejectedError, Una
 from pipeline.events import End, LineFault
 from pipeline.providers import RemoteBatch, Sought, Submission
 from pipeline.providers._asking import check_plain
-from pipeline.providers._aws import Clients, clients, translated
+from pipeline.providers._aws import Clients, clients
 from pipeline.providers._bedrock import check_model, decode_line, invocation, model_input
 from pipeline.providers._compatible import SKEW
 from pipeline.providers._failures import failure, keeping_answers
@@ -142,6 +142,7 @@ class Bedrock:
     def __init__(self, made: Clients, root: _Place, clock: Clock, *, role: str) -> None:
         self.account = made.account
         self._bedrock, self._s3 = made.bedrock, made.s3
+        self._translated = made.translated
         self._root = root
         self._clock = clock
         self._role = role
@@ -162,14 +163,14 @@ class Bedrock:
         """Return what a call returns that does no harm when it is made twice."""
 
         def once() -> T:
-            with translated(what):
+            with self._translated(what):
                 return call()
 
         return repeated(once, self._clock)
 
     def create(self, submission: Submission, *, file_id: str | None) -> str:
         """Create the job and return its ARN; the token makes one job of any number of calls."""
-        with translated("CreateModelInvocationJob", creates=True):
+        with self._translated("CreateModelInvocationJob", creates=True):
             answer: dict[str, Any] = self._bedrock.create_model_invocation_job(  # as the library hands it over
                 jobName=submission.batch_key,
                 clientRequestToken=_token(submission.batch_key),
@@ -261,7 +262,7 @@ class Bedrock:
     def download(self, handle: str) -> Iterator[bytes]:
         """Yield one object's bytes as they arrive."""
         place = _place(handle)
-        with translated(f"GET {handle}"):
+        with self._translated(f"GET {handle}"):
             answer = self._s3.get_object(Bucket=place.bucket, Key=place.key)
             yield from answer["Body"].iter_chunks(_BLOCK)
 

@@ -4,10 +4,11 @@ Odd about it: the upload is signed (announce, put elsewhere without our key, hav
 once, under the name they came with first; create wraps the job, the listing is a bare array without pages; statuses
 are upper case, a failure is one text; a line's error stands alone, without a status; there are no counts.
 A batch carries no key of ours: it is found by its input file, whose name is our key. Two attempts at one batch have the
-same bytes and therefore would share a file; that is why a file left by an earlier attempt is deleted and sent anew
-under the new key. Nothing is lost by that: attempts of one batch are never open together. The wire offers no other
-key: two batches of equal bytes have one file id, and cannot be told apart by it. No two of ours have equal bytes, for
-no request id is in two runs or, since runs have an origin, in two stores.
+same lines and would share a file: a create of the first that comes late would find its input again, and run. That is
+why each further attempt begins with one more space, which no line minds. A file that has our bytes under another name
+is deleted and sent anew. The wire offers no other key: two batches of equal bytes have one file id, and cannot be told
+apart by it. No two of ours have equal bytes, for no request id is in two runs or, since runs have an origin, in two
+stores.
 Limits: 50,000 requests and 100 MB a batch, 24 h at best. Live calls have a host of their own unless
 `TOGETHER_BASE_URL` is set, with or without `/v1`.
 """
@@ -15,6 +16,7 @@ Limits: 50,000 requests and 100 MB a batch, 24 h at best. Live calls have a host
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 import httpx
 import msgspec
@@ -140,11 +142,12 @@ def _body(judge: Judge, schema: Mapping[str, object] | None, messages: Sequence[
 
 def _upload(http: Http, submission: Submission) -> str:
     """Upload the lines under our key and return the file's id."""
+    body = _body_of(submission)
     fields = {
         "purpose": "batch-api",
         "file_name": _name(submission.batch_key),
         "file_type": "jsonl",
-        "checksum": _checksum(submission),
+        "checksum": _checksum(body),
     }
     reply = http.form("/files", fields=fields, expected={302, 409})
     if reply.status == 409:
@@ -158,15 +161,21 @@ def _upload(http: Http, submission: Submission) -> str:
             f"Together keeps these lines as {_taken(reply)} under another name; delete that file there",
             code="file_exists",
         )
-    return _put(http, submission, reply)
+    return _put(http, body, reply)
 
 
-def _put(http: Http, submission: Submission, reply: Reply) -> str:
+def _body_of(submission: Submission) -> Body:
+    """Return the bytes of this attempt: the lines, behind as many spaces as there were attempts before."""
+    spaces = b" " * (int(submission.labels.get("attempt", "1")) - 1)
+    return Body(size=len(spaces) + submission.size, chunks=lambda: chain([spaces], submission.chunks()))
+
+
+def _put(http: Http, body: Body, reply: Reply) -> str:
     """Put the bytes where Together wants them, have them read, and return the file's id."""
     file_id, location = reply.headers.get("x-together-file-id"), reply.headers.get("location")
     if not file_id or not location:
         raise UnavailableError(f"POST /files answered {reply.status} without a file id and a place to put it")
-    http.put_signed(location, Body(size=submission.size, chunks=submission.chunks))
+    http.put_signed(location, body)
     return http.post(f"/files/{quoted(file_id)}/preprocess", _File).id
 
 
@@ -183,9 +192,9 @@ def _name(batch_key: str) -> str:
     return f"{batch_key}.jsonl"
 
 
-def _checksum(submission: Submission) -> str:
+def _checksum(body: Body) -> str:
     made = hashlib.sha256()
-    for chunk in submission.chunks():
+    for chunk in body.chunks():
         made.update(chunk)
     return made.hexdigest()
 

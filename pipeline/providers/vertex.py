@@ -178,7 +178,7 @@ class Vertex:
     """The batch prediction jobs of one project and place."""
 
     def __init__(self, http: Http, bucket: Bucket, *, project: str, location: str, folder: Place) -> None:
-        self.account = fingerprint(Secret(project))
+        self.account = fingerprint(Secret(f"{project} {location}"))  # another place lists none of these jobs
         self._http = http
         self._bucket = bucket
         self._folder = folder

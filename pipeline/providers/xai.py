@@ -44,12 +44,13 @@ class _State(msgspec.Struct):
     num_pending: int | None = None
     num_success: int | None = None
     num_error: int | None = None
+    num_cancelled: int | None = None
 
     def is_settled(self) -> bool:
-        """Say whether no request is open: none is pending, or, where that is not told, each has a result."""
+        """Say whether no request is open: none is pending, or, where that is not told, each has come to an end."""
         if self.num_pending is not None:
             return self.num_pending == 0
-        return 0 < self.num_requests <= (self.num_success or 0) + (self.num_error or 0)
+        return 0 < self.num_requests <= sum(filter(None, (self.num_success, self.num_error, self.num_cancelled)))
 
 
 class _Batch(msgspec.Struct):

@@ -17,6 +17,7 @@ _EXTRAS = (
 _READ = frozenset((*_EXTRAS, "outcome", *(column for shape in _SHAPES for column in shape)))
 _PARQUET = b"PAR1"
 _LOOKED_AT = 4096
+_OUTCOMES = ("first", "second", "tie")
 _NO_ANSWER = ("", "na", "nan", "null", "none")
 
 
@@ -24,7 +25,8 @@ def comparisons_from(data: bytes, *, name: str) -> pa.Table:
     """Return the file's rows as comparisons; `name` is the file's, for messages.
 
     A winner that is empty (or NA) is unparsed, `tie` is a tie; anything that is neither of the two ids is refused. Rows
-    that `results` wrote say in `outcome` that there was a tie.
+    that `results` wrote say in `outcome` that there was a tie. Where a sample is called by such a word, only an outcome
+    tells what it means.
     """
     is_parquet = data.startswith(_PARQUET)
     plain = _unpacked(data, name) if is_parquet else _parsed(data, name)
@@ -38,10 +40,8 @@ def comparisons_from(data: bytes, *, name: str) -> pa.Table:
     first, second, winner = (plain[column].combine_chunks() for column in shape)
     _demand_ids(first, column=shape[0], name=name, header=header)
     _demand_ids(second, column=shape[1], name=name, header=header)
-    if "outcome" in plain.column_names:
-        tied = pc.and_(pc.equal(winner, ""), pc.equal(plain["outcome"].combine_chunks(), "tie"))
-        winner = pc.if_else(tied, "tie", winner)
-    outcome = _outcomes(first, second, winner, name=name, column=shape[2], header=header)
+    told = plain["outcome"].combine_chunks() if "outcome" in plain.column_names else pa.array([""] * len(plain))
+    outcome = _outcomes(first, second, winner, told, name=name, column=shape[2], header=header)
     columns = {
         "first_id": first,
         "second_id": second,
@@ -99,12 +99,22 @@ def _demand_ids(ids: pa.Array, *, column: str, name: str, header: int) -> None:
         raise ConfigError(f"{name}, row {row}: {column} is empty; every comparison names two samples")
 
 
-def _outcomes(first: pa.Array, second: pa.Array, winner: pa.Array, *, name: str, column: str, header: int) -> pa.Array:
-    """Return first, second, tie or, where there is no answer, null."""
+def _outcomes(
+    first: pa.Array, second: pa.Array, winner: pa.Array, told: pa.Array, *, name: str, column: str, header: int
+) -> pa.Array:
+    """Return first, second, tie or, where there is no answer, null; `told` is what the file says itself, if it does."""
     is_first, is_second = pc.equal(winner, first), pc.equal(winner, second)
     lowered = pc.utf8_lower(pc.utf8_trim_whitespace(winner))
     is_tie = pc.equal(lowered, "tie")
     silent = pc.is_in(lowered, value_set=pa.array(_NO_ANSWER))
+    is_word = pc.and_(pc.or_(is_first, is_second), pc.or_(is_tie, silent))
+    unclear = pc.indices_nonzero(pc.and_(is_word, pc.invert(pc.is_in(told, value_set=pa.array(_OUTCOMES)))))
+    if len(unclear):
+        row = unclear[0].as_py()
+        raise ConfigError(
+            f"{name}, row {row + 1 + header}: {column} is {winner[row].as_py()}, which may be the sample of that id or "
+            f"mean that there is no winner; rename the sample, or add a column outcome with first, second or tie"
+        )
     known = pc.or_(pc.or_(is_first, is_second), pc.or_(is_tie, silent))
     strange = pc.indices_nonzero(pc.invert(known))
     if len(strange):
@@ -113,5 +123,6 @@ def _outcomes(first: pa.Array, second: pa.Array, winner: pa.Array, *, name: str,
         raise ConfigError(
             f"{name}, row {row + 1 + header}: {column} must be {ids}, tie or empty: {winner[row].as_py()}"
         )
+    tied = pc.and_(pc.equal(told, "tie"), pc.or_(pc.equal(winner, ""), is_tie))
     rest = pc.if_else(is_tie, "tie", pa.scalar(None, pa.string()))
-    return pc.if_else(is_first, "first", pc.if_else(is_second, "second", rest))
+    return pc.if_else(tied, "tie", pc.if_else(is_first, "first", pc.if_else(is_second, "second", rest)))

@@ -211,3 +211,11 @@ def test_a_quiet_period_in_which_nothing_can_be_sent_is_a_mistake(
     called = pairlog("resume")
     assert called.code == 2
     assert "PAIRLOG_QUIET_SECONDS is '0'; give a number of seconds, 0.1 or more" in " ".join(called.err.split())
+
+
+def test_a_pause_that_would_not_be_kept_is_a_mistake(pairlog: Pairlog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PAIRLOG_PAUSE_SECONDS", "7200")
+    called = pairlog("resume")
+    assert called.code == 2
+    expected = "PAIRLOG_PAUSE_SECONDS is '7200'; give a number of seconds, 0 or more, 3600 at most"
+    assert expected in " ".join(called.err.split())

@@ -8,6 +8,7 @@ import pytest
 
 from pipeline import providers
 from pipeline.clock import SystemClock
+from pipeline.ids import ExperimentName
 from pipeline.operations.reading.auditing import audit_ledger
 from pipeline.operations.resuming import resume
 from pipeline.operations.workers.worker import Worker
@@ -26,12 +27,12 @@ LIVE = [name for name in providers.names() if "live" in providers.module(name).M
 PACE = {"PAIRLOG_QUIET_SECONDS": "0.4", "PAIRLOG_PAUSE_SECONDS": "0.05", "PAIRLOG_LEASE_SECONDS": "5"}
 
 
-def a_worker(store: Store, simulator: Simulator, *names: str) -> Worker:
+def a_worker(store: Store, simulator: Simulator, *names: str, **more: str) -> Worker:
     environment = dict(PACE)
     for name in names:
         adapter = ADAPTERS[name]
         environment |= {**adapter.offline, **adapter.environment(simulator)}
-    return Worker(store, clock=SystemClock(), settings=Settings(environment))
+    return Worker(store, clock=SystemClock(), settings=Settings(environment | more))
 
 
 def a_judge(name: str, mode: str = "batch") -> str:
@@ -69,6 +70,37 @@ def test_a_create_whose_answer_is_lost_is_paid_once(
         finished(worker, experiment_file(judges=f"[{a_judge(name)}]"))
         assert counts(worker)["ok"] == 15
         assert simulator.ledger.totals.requests == 15
+        check_against_ledger(worker, simulator.ledger)
+
+
+@pytest.mark.parametrize("name", ["openai", "together"])
+def test_a_create_that_is_applied_after_it_was_given_up_finds_its_input_gone(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile, name: str
+) -> None:
+    simulator = simulate(latency_seconds=1.5, faults=parse_faults("create.late:1.0=1"))
+    with a_worker(store, simulator, name) as worker:
+        finished(worker, experiment_file(judges=f"[{a_judge(name)}]"), interval=0.05)
+        assert simulator.ledger.totals.requests == counts(worker)["ok"] == 15
+        check_against_ledger(worker, simulator.ledger)
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "elsewhere"),
+    [("vertex", "GOOGLE_CLOUD_LOCATION", "europe-west4"), ("bedrock", "AWS_REGION", "eu-west-1")],
+)
+def test_what_was_created_in_one_region_is_not_sent_again_from_another(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile, name: str, place: str, elsewhere: str
+) -> None:
+    simulator = simulate(faults=parse_faults("create.lost=1"))
+    with a_worker(store, simulator, name) as worker:
+        submitted(worker, experiment_file(judges=f"[{a_judge(name)}]"))
+    with a_worker(store, simulator, name, **{place: elsewhere}) as worker:
+        end = resume(worker, worker.runs(ExperimentName("essays")), interval=0.1)
+        assert len(simulator.ledger.batches) == 1
+        assert "in another region" in end.reasons[0]
+    with a_worker(store, simulator, name) as worker:
+        assert not resume(worker, worker.runs(ExperimentName("essays")), interval=0.1).is_open
+        assert simulator.ledger.totals.requests == counts(worker)["ok"] == 15
         check_against_ledger(worker, simulator.ledger)
 
 
@@ -135,3 +167,13 @@ def test_the_ledger_and_the_log_call_a_batch_by_the_same_name(
         ):
             assert audit_ledger(worker, ledger) == []
             assert len(audit_ledger(stranger, ledger)) == 2
+
+
+def test_a_batch_that_failed_whole_and_was_made_again_is_known_to_the_log(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile
+) -> None:
+    simulator = simulate(faults=parse_faults("run.token_limit=1"))
+    with a_worker(store, simulator, "openai") as worker:
+        finished(worker, experiment_file(judges=f"[{a_judge('openai')}]"))
+        assert len(simulator.ledger.batches) == 2
+        assert audit_ledger(worker, simulator.ledger.path.read_bytes()) == []

@@ -2,8 +2,10 @@
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 from threading import Timer
 
 import pytest
@@ -14,6 +16,7 @@ from pipeline.operations.resuming import Headway, resume
 from pipeline.operations.workers.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator
+from pipeline.simulator.faults import Fault
 from pipeline.simulator.ledger import Billed
 from pipeline.state import RunState
 from pipeline.storage.local import LocalStore
@@ -24,6 +27,7 @@ from tests.flows.studies import counts, problems, submitted
 BATCH = "{provider: anthropic, model: claude-haiku-5-5}"
 LIVE = "{provider: openai, model: gpt-6-luna, mode: live, requests_per_second: 20}"
 BESIDE = "{provider: mistral, model: mistral-small, mode: live, requests_per_second: 20}"
+LIVE_BESIDE_BATCH = "{provider: anthropic, model: claude-sonnet-5-5, mode: live, requests_per_second: 50}"
 OF_THE_SAME = "{provider: openai, model: gpt-6-sol, mode: live, requests_per_second: 20}"
 
 
@@ -45,6 +49,15 @@ def busy_worker(store: LocalStore) -> Iterator[WorkerFor]:
     yield build
     for worker in made:
         worker.close()
+
+
+class _SlowToAnswer(LocalStore):
+    """Takes its time to say that a commit of the live run is written."""
+
+    def put_new(self, key: str, body: bytes) -> None:
+        super().put_new(key, body)
+        if key.startswith("log/") and "sonnet" in key:
+            time.sleep(0.3)
 
 
 def calls(simulator: Simulator, model: str) -> list[Billed]:
@@ -91,6 +104,22 @@ def test_live_judges_of_one_provider_are_called_one_after_the_other(
     one, other = calls(simulator, "gpt-6-luna"), calls(simulator, "gpt-6-sol")
     assert len(one) == len(other) == 15
     assert one[-1].at <= other[0].at
+
+
+def test_who_settles_a_batch_leaves_the_log_of_a_live_judge_of_its_provider_alone(
+    simulate: Simulate, tmp_path: Path, experiment_file: ExperimentFile
+) -> None:
+    simulator = simulate(faults={"create.dropped": Fault(times=1)})
+    known = {
+        "ANTHROPIC_API_KEY": "sk-ant-canary",
+        "ANTHROPIC_BASE_URL": simulator.anthropic_base_url,
+        "PAIRLOG_QUIET_SECONDS": "2",
+    }
+    with Worker(_SlowToAnswer(tmp_path / "store"), clock=SystemClock(), settings=Settings(known), at_once=8) as worker:
+        runs = submitted(worker, experiment_file(judges=f"[{BATCH}, {LIVE_BESIDE_BATCH}]"))
+        assert not resume(worker, runs, interval=0.01).is_open
+        assert (counts(worker)["ok"], simulator.ledger.paid_twice()) == (30, [])
+        assert problems(worker) == []
 
 
 def test_what_fails_beside_live_calls_is_tried_again_while_they_go_on(

@@ -16,7 +16,9 @@ import pytest
 
 from pipeline.clock import SystemClock
 from pipeline.errors import StoreError
-from pipeline.operations.resuming import resume
+from pipeline.ids import ExperimentName
+from pipeline.operations.cancelling import cancel_all
+from pipeline.operations.resuming import Headway, resume
 from pipeline.operations.workers.run import Notice
 from pipeline.operations.workers.worker import Worker
 from pipeline.settings import Settings
@@ -84,6 +86,42 @@ def test_a_key_that_is_refused_stops_the_run_and_says_so(
     assert end.is_open
     assert not end.moves_by_itself
     assert "401" in end.reasons[0]
+
+
+def test_a_cancel_while_the_first_batch_is_called_ends_those_behind_it_too(
+    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile
+) -> None:
+    simulator = simulate()
+    worker, other = worker_for(simulator), worker_for(simulator)
+    runs = submitted(worker, experiment_file(judges=LIVE.format(rate=20), more="batch: {segments: 3}"))
+    told: list[Headway] = []
+
+    def watch(now: Headway) -> None:
+        if now.answered and not told:
+            cancel_all(other, other.runs(ExperimentName("essays")))
+        told.append(now)
+        assert len(told) < 200, "the run does not end"
+
+    assert not resume(worker, runs, interval=0.02, watch=watch).is_open
+    ended = counts(worker)
+    assert ended["ok"] == simulator.ledger.totals.live < 15
+    assert ended["ok"] + ended["cancelled"] == 15
+    assert problems(worker) == []
+
+
+@pytest.mark.parametrize("where", ["/elsewhere/v1", "/openai/nowhere"])
+def test_an_address_that_is_wrong_ends_no_request(
+    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile, where: str
+) -> None:
+    simulator = simulate()
+    end = finished(
+        worker_for(simulator, OPENAI_BASE_URL=simulator.url + where), experiment_file(judges=LIVE.format(rate=500))
+    )
+    assert (end.counts.open, end.moves_by_itself) == (15, False)
+    assert "answered 404" in end.reasons[0]
+    worker = worker_for(simulator)
+    assert not resume(worker, worker.runs(ExperimentName("essays")), interval=0.02).is_open
+    assert simulator.ledger.totals.live == counts(worker)["ok"] == 15
 
 
 def test_a_kill_loses_no_more_than_a_second(

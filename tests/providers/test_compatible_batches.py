@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,14 @@ from botocore.stub import Stubber
 
 from pipeline import providers
 from pipeline.clock import FixedClock, SystemClock
-from pipeline.errors import ConfigError, RejectedError, UnavailableError
+from pipeline.errors import (
+    AccountError,
+    ConfigError,
+    OutcomeUnknownError,
+    ProviderError,
+    RejectedError,
+    UnavailableError,
+)
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator
 from tests.providers.replies import KEY, NOW, Replies, a_submission, provider_on
@@ -126,6 +134,48 @@ def test_answers_of_bedrock_are_all_of_them_or_none(tokens: list[str | None], an
             parts = provider.status("arn:job").parts
             assert list(parts.values()) == [f"s3://meadow/out/{name}.jsonl.out" for name in answers]
         s3.assert_no_pending_responses()
+
+
+def test_a_sessions_token_that_amazon_repeats_is_in_no_error() -> None:
+    """Whose signature is wrong is told what should have been signed, header by header."""
+    token = "FwoGZXIvYXdzE" + 30 * "canary/+="
+    provider = _bedrock(AWS_SESSION_TOKEN=token)
+    told = f"{470 * ' '}'POST x-amz-security-token:{token} and {token.upper()}'"
+    for call, method in (
+        ("create_model_invocation_job", lambda: provider.create(a_submission(), file_id="s3://meadow/in.jsonl")),
+        ("get_model_invocation_job", lambda: provider.status("arn:job")),
+    ):
+        with Stubber(provider._bedrock) as bedrock:
+            bedrock.add_client_error(call, "InvalidSignatureException", told, http_status_code=403)
+            with pytest.raises(AccountError) as caught:
+                method()
+        shown = "".join(traceback.format_exception(caught.value))
+        assert "canary" not in shown.lower()
+        assert "x-amz-security-token:***" in shown
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "expected"),
+    [
+        ("RequestTimeout", 408, OutcomeUnknownError),
+        ("RequestTimeout", 400, OutcomeUnknownError),
+        ("RequestTimeoutException", 408, OutcomeUnknownError),
+        ("ConflictException", 409, OutcomeUnknownError),
+        ("InternalServerException", 500, OutcomeUnknownError),
+        ("ThrottlingException", 429, UnavailableError),
+        ("ThrottlingException", 400, UnavailableError),
+        ("ValidationException", 400, RejectedError),
+        ("AccessDeniedException", 403, AccountError),
+    ],
+)
+def test_a_create_at_bedrock_that_timed_out_may_have_happened(
+    code: str, status: int, expected: type[ProviderError]
+) -> None:
+    provider = _bedrock()
+    with Stubber(provider._bedrock) as bedrock:
+        bedrock.add_client_error("create_model_invocation_job", code, "slow", http_status_code=status)
+        with pytest.raises(expected):
+            provider.create(a_submission(), file_id="s3://meadow/in.jsonl")
 
 
 @pytest.mark.parametrize("bucket", ["meadow", "gs://meadow", "s3://", "s3://UPPER/x"])

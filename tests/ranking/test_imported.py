@@ -35,10 +35,27 @@ def test_ties_and_missing_answers_are_told_apart(winner, status, outcome):
 
 
 def test_an_id_is_kept_byte_for_byte_even_if_it_looks_like_a_number_or_like_nothing():
-    table = comparisons_from(b'ID1,ID2,better_id\n001,nan,nan\n"x\ny",1e3,1e3\n', name="pairs.csv")
+    data = b'ID1,ID2,better_id,outcome\n001,nan,nan,second\n"x\ny",1e3,1e3,second\n'
+    table = comparisons_from(data, name="pairs.csv")
     assert table["first_id"].to_pylist() == ["001", "x\ny"]
     assert table["second_id"].to_pylist() == ["nan", "1e3"]
     assert table["outcome"].to_pylist() == ["second", "second"]
+
+
+@pytest.mark.parametrize("word", ["tie", "Tie", "NA", "none", "nan"])
+@pytest.mark.parametrize("row", ["{0},b,{0}", "a,{0},{0}"])
+def test_a_winner_that_is_an_id_and_a_word_for_none_is_refused_with_its_row(word, row):
+    data = f"ID1,ID2,better_id\na,b,a\n{row.format(word)}\n".encode()
+    with pytest.raises(ConfigError, match=rf"pairs.csv, row 3: better_id is {word}, .*rename .* column outcome"):
+        comparisons_from(data, name="pairs.csv")
+
+
+def test_an_outcome_tells_what_a_winner_means_that_is_called_by_a_word():
+    rows = ["tie,b,tie,first", "tie,b,tie,tie", "tie,b,,tie", "b,tie,tie,second", "NA,b,NA,first", "tie,b,b,second"]
+    told = ["first", "tie", "tie", "second", "first", "second"]
+    text = "\n".join(["first_id,second_id,winner_id,outcome", *rows, ""])
+    assert outcomes(text) == [("ok", outcome) for outcome in told]
+    assert outcomes("first_id,second_id,winner_id,outcome\ntie,b,,\n") == [("unparsed", None)]
 
 
 def test_known_further_columns_are_carried_along():

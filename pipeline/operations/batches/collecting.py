@@ -143,8 +143,8 @@ def _not_shown(run: Run, batch: BatchState, error: RejectedError) -> None:
     used = run.provider.account
     if batch.account is not None and batch.account != used:
         run.troubles[batch.batch_id] = (
-            f"{batch.remote_id} was submitted with another key (fingerprint {batch.account}, now {used}); "
-            f"set the key of that account"
+            f"{batch.remote_id} was submitted with another key or in another region (fingerprint {batch.account}, "
+            f"now {used}); set those of that account"
         )
     else:
         hold(run, batch, f"the provider does not show {batch.remote_id} to this key: {error}")

@@ -47,7 +47,8 @@ _encoder = msgspec.json.Encoder()
 def call_due(run: Run, *, only: Container[int] | None = None) -> int:
     """Make the calls of every live batch of the run, or of some segments; return how many batches are complete now."""
     complete = run.answered = 0
-    for batch in run.refresh().batches.active.values():
+    for batch_id in tuple(run.refresh().batches.active):
+        batch = run.refresh().batches[batch_id]  # it may have been cancelled while those before it were called
         if only is not None and batch.segment not in only:
             continue
         if batch.phase in AT_PROVIDER or batch in planning.due(run.state, run.worker.clock.now(), mended=True).submit:
@@ -60,8 +61,8 @@ def call_due(run: Run, *, only: Container[int] | None = None) -> int:
 
 
 def _started(run: Run, batch: BatchState) -> BatchState:
-    """Open the batch's one attempt, unless it is open."""
-    if batch.phase in AT_PROVIDER:
+    """Open the batch's one attempt, unless it is open or somebody has cancelled it meanwhile."""
+    if batch.phase in AT_PROVIDER or batch.cancel_asked:
         return batch
     attempt, name = batch.attempt + 1, f"live-{run.worker.clock.nonce()}"
     opened = AttemptOpened(batch_id=batch.batch_id, attempt=attempt, batch_key=name)

@@ -257,7 +257,7 @@ def _outcome(run: Run, opened: AttemptOpened, error: ProviderError) -> Refused |
     batch_id, attempt = opened.batch_id, opened.attempt
     if isinstance(error, OutcomeUnknownError):
         return Uncertain(batch_id=batch_id, attempt=attempt, reason=str(error))
-    if isinstance(error, RejectedError) and not _is_wrong_address(error):
+    if isinstance(error, RejectedError) and not error.is_of_another_place:
         return Refused(batch_id=batch_id, attempt=attempt, fault="content", reason=str(error), code=error.code)
     at_fault = isinstance(error, AccountError | RejectedError)
     return Refused(
@@ -269,11 +269,6 @@ def _outcome(run: Run, opened: AttemptOpened, error: ProviderError) -> Refused |
         not_before=_not_before(run, error),
         needs_person=at_fault and not (isinstance(error, AccountError) and error.mendable_by_waiting),
     )
-
-
-def _is_wrong_address(error: RejectedError) -> bool:
-    """Say whether the answer comes from a place that is not the provider's: a person must mend the address or model."""
-    return error.status in {404, 405} or (error.status is not None and 300 <= error.status < 400)
 
 
 def _not_before(run: Run, error: ProviderError) -> datetime:

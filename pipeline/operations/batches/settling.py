@@ -80,9 +80,9 @@ def is_our_account(run: Run, batch: BatchState) -> bool:
         return True
     named = f"{run.run_id} {batch.batch_id}"
     run.troubles[batch.batch_id] = (
-        f"{batch.batch_id} may have been created with another key (fingerprint {batch.account}, now {used}); set the "
-        f"key of that account, or use `pairlog adopt {named} REMOTE_ID` if you found it there, or `pairlog void "
-        f"{named} --force` if nobody can look any more: it is then paid twice if it was created after all"
+        f"{batch.batch_id} may have been created with another key or in another region (fingerprint {batch.account}, "
+        f"now {used}); set those of that account, or use `pairlog adopt {named} REMOTE_ID` if you found it there, or "
+        f"`pairlog void {named} --force` if nobody can look any more: it is then paid twice if it was created after all"
     )
     return False
 
@@ -150,11 +150,14 @@ def _guessed(run: Run) -> set[str]:
 
 
 def _runs_at(run: Run) -> Iterator[Run]:
-    """Yield every run in the store that has the same provider."""
+    """Yield every run in the store that has batches at the same provider.
+
+    A live run has none, and is in the hands of another lane: whoever reads its log beside that one breaks it.
+    """
     worker = run.worker
     for name in worker.experiment_names():
         for other in worker.runs(name):
-            if other.config.judge.provider == run.config.judge.provider:
+            if other.config.judge.provider == run.config.judge.provider and not other.is_live:
                 yield other
 
 

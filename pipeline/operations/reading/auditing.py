@@ -144,7 +144,7 @@ def audit_ledger(worker: Worker, ledger: bytes) -> list[Finding]:
         remote_id
         for state in states
         for batch in state.batches.values()
-        for remote_id in (batch.remote_id, *batch.superseded)
+        for remote_id in (batch.remote_id, *batch.superseded, *batch.spent)
     }
     findings = [
         Finding(key=each.name, problem="was made at the provider and no log knows it")

@@ -58,10 +58,9 @@ class Jobs:
         notes.metadata = {"displayName": str(body.get("displayName"))}
         source, destination, model = _asked(body)
         notes.input_file_id = source
-        project, location = request.path_params["project"], request.path_params["location"]
         metadata = {
             "displayName": body["displayName"],
-            "parent": f"projects/{project}/locations/{location}",
+            "parent": _parent(request),
             "source": source,
             "destination": destination,
             **{f"label.{name}": value for name, value in (body.get("labels") or {}).items()},
@@ -84,7 +83,8 @@ class Jobs:
 
     async def _list(self, request: Request) -> Response:
         query = request.query_params
-        jobs = self._engine.listed_jobs(wire=self._wire)
+        listed, parent = self._engine.listed_jobs(wire=self._wire), _parent(request)
+        jobs = [job for job in listed if (job.order.metadata or {})["parent"] == parent]
         if "filter" in query:
             wanted = _FILTER.fullmatch(query["filter"])
             if wanted is None:
@@ -121,6 +121,11 @@ class Jobs:
     def _rendered(self, job: Job) -> JsonObject:
         with self._engine.lock:
             return _job(job)
+
+
+def _parent(request: Request) -> str:
+    """Return the project and place that the call is about: a place shows none of another's jobs."""
+    return "projects/{project}/locations/{location}".format_map(request.path_params)
 
 
 def _asked(body: JsonObject) -> tuple[str, str, str]:
