@@ -12,6 +12,7 @@ from pipeline.errors import ConfigError
 from pipeline.events import RowsPublished
 from pipeline.ids import Digest, ExperimentName, RunId, digest, digest_of
 from pipeline.operations.reading.absences import absent_in
+from pipeline.operations.reading.costs import spent_by_judge
 from pipeline.operations.reading.results import table_of
 from pipeline.operations.workers.material import load_samples
 from pipeline.operations.workers.worker import Worker
@@ -210,6 +211,7 @@ def report(worker: Worker, name: ExperimentName, answers: Answers) -> str:
         options=answers.options,
         length=answers.length,
         conservation=conservation(worker, name),
+        costs=spent_by_judge(worker, name),
         provenance={**_asked(worker, name, answers.rows), **provenance(worker, name)},
     )
 
