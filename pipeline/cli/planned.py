@@ -18,7 +18,7 @@ from pipeline.wording import and_more, counted
 
 @app.command()
 def plan(file: FileArgument, as_json: JsonOption = False, store: StoreOption = None) -> None:
-    """Validate, expand, count requests, batches and tokens, and estimate the cost. Writes nothing, calls nobody."""
+    """Validate, expand, count, and estimate the cost. Writes nothing, calls nobody."""
     worker = worker_on(store)
     planned = plans.plan(file, worker=worker)
     growing.check_growth(worker, planned)

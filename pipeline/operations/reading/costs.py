@@ -8,11 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pipeline.ids import ExperimentName
 from pipeline.operations.workers.run import Run
-from pipeline.operations.workers.worker import Worker
 from pipeline.prices import Spent, Term, Used, spent_on, terms_of
-from pipeline.ranking.columns import judge_labels
 from pipeline.state import BatchState
 from pipeline.storage.tables import stream
 
@@ -27,17 +24,6 @@ def spent_by(run: Run, batches: Iterable[BatchState]) -> Spent:
     published = [batch.rows_key for batch in batches if batch.rows_key]
     rows = stream(run.worker.store, published, columns=[*_TOKENS, "judged_at"])
     return sum((_spent(each, terms) for each in rows), Spent())
-
-
-def spent_by_judge(worker: Worker, name: ExperimentName) -> dict[str, Spent]:
-    """Return what the experiment's rows so far have cost, by judge as reports call it."""
-    runs = worker.runs(name)
-    names = ("provider", "model", "reasoning")
-    labels = judge_labels(pa.table({each: [getattr(run.config.judge, each) for run in runs] for each in names}))
-    found: dict[str, Spent] = {}
-    for label, run in zip(labels.to_pylist(), runs, strict=True):
-        found[label] = found.get(label, Spent()) + spent_by(run, run.refresh().batches.values())
-    return found
 
 
 def _spent(rows: pa.RecordBatch, terms: tuple[Term, ...]) -> Spent:
