@@ -1,10 +1,8 @@
 """What a study will cost and has cost, in words for people and in fields for programs."""
 
-from datetime import date
-
 from pipeline.cli.screen import complain, say
 from pipeline.operations.studies.costing import PRICE_REMEDY, PlanEstimate, RunEstimate, names_of
-from pipeline.prices import Estimate, Span, as_number, usd_span
+from pipeline.prices import Estimate, Span, as_number, dated, usd_span
 from pipeline.wording import and_more
 
 _NOT_KNOWN = "not known"
@@ -25,7 +23,9 @@ def tell_estimate(found: PlanEstimate) -> None:
     """Say what the estimate is made of, and which prices it lacks."""
     priced = [run for run in found.runs if run.cost is not None]
     if priced:
-        say(f"≈ USD is an estimate{_dated(found.total.as_of)}, not a bill, without what is sent again")
+        total = found.total
+        prices = dated(total.dates, from_file=None in total.as_of)
+        say(f"≈ USD is an estimate at prices {prices}, not a bill, without what is sent again")
         say("input: 3 to 4 bytes a token; output, thoughts included, is assumed:")
         for span, judges in _assumed(priced).items():
             say(f"  {_tokens(span)} a request: {and_more(judges, most=3)}")
@@ -34,10 +34,6 @@ def tell_estimate(found: PlanEstimate) -> None:
     if found.unpriced:
         without = "; the sum is without it" if priced else ""
         complain(f"no price is known for {names_of(found.unpriced)}: {PRICE_REMEDY}{without}", title="note")
-
-
-def _dated(as_of: frozenset[date]) -> str:
-    return f" at prices of {' and '.join(map(str, sorted(as_of)))}" if as_of else " at the prices in the file"
 
 
 def _tokens(span: Span) -> str:
@@ -61,8 +57,7 @@ def cost_fields(run: RunEstimate) -> dict[str, object]:
 def total_fields(found: PlanEstimate) -> dict[str, object]:
     """Return what `plan --json` says of the cost of all: the sum over runs whose price is known, and which are not."""
     judges = [{"provider": each.provider, "model": each.model, "mode": each.mode} for each in found.unpriced]
-    dates = sorted(found.total.as_of)
-    return {"cost_usd": _ends(found.total), "cost_without": judges, "prices_as_of": dates}
+    return {"cost_usd": _ends(found.total), "cost_without": judges, "prices_as_of": found.total.dates}
 
 
 def _ends(cost: Estimate) -> dict[str, object]:

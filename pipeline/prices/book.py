@@ -60,6 +60,11 @@ def terms_of(provider: str, model: str, mode: Mode, *, own: Iterable[OwnPrice] =
     return tuple(_term(row, price) for row, price in found if price is not None)
 
 
+def dated(dates: Iterable[date], *, from_file: bool) -> str:
+    """Return which prices were taken, in words: the days of the book's, and whether some are the file's."""
+    return " and ".join([*(f"of {day}" for day in sorted(dates)), *(["of the file"] if from_file else [])])
+
+
 def _term(row: Row, price: Price) -> Term:
     term = Term(price=price, as_of=row.as_of)
     return replace(term, since=row.since, until=row.until, above=row.above, up_to=row.up_to)

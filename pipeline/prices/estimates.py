@@ -40,11 +40,16 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
-    """What some requests will probably cost; `as_of` are the dates of the prices, none of those the file says."""
+    """What some requests will probably cost; `as_of` are the dates of the prices, None for those of the file."""
 
     low: Decimal = Decimal(0)
     high: Decimal = Decimal(0)
-    as_of: frozenset[date] = frozenset()
+    as_of: frozenset[date | None] = frozenset()
+
+    @property
+    def dates(self) -> list[date]:
+        """The dates of the prices that are the book's."""
+        return sorted(day for day in self.as_of if day)
 
     def of_part(self, part: int, whole: int) -> "Estimate":
         """Return the estimate of so many of the requests."""
@@ -81,7 +86,7 @@ def estimate(load: Load, answer: Span, terms: Sequence[Term], day: date) -> Esti
     return Estimate(
         low=min(price.input * sent.low + price.output * answer.low * count for price in prices) / MILLION,
         high=max(price.input * sent.high + price.output * answer.high * count for price in prices) / MILLION,
-        as_of=frozenset(term.as_of for term in asked if term.as_of),
+        as_of=frozenset(term.as_of for term in asked),
     )
 
 

@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from pipeline.domain import Price
-from pipeline.prices.book import Term
+from pipeline.prices.book import Term, dated
 from pipeline.prices.estimates import MILLION
 from pipeline.prices.money import as_number, usd
 from pipeline.wording import counted
@@ -33,10 +33,12 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True):
     cached_tokens: int = 0
     output_tokens: int = 0
     prices_as_of: tuple[date, ...] = ()
+    prices_of_file: bool = False
 
     def __add__(self, other: "Spent") -> "Spent":
         sums = {name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__}
-        return Spent(**{**sums, "prices_as_of": tuple(sorted({*sums["prices_as_of"]}))})
+        dates, of_file = tuple(sorted({*sums["prices_as_of"]})), self.prices_of_file or other.prices_of_file
+        return Spent(**{**sums, "prices_as_of": dates, "prices_of_file": of_file})
 
     @property
     def is_priced(self) -> bool:
@@ -54,7 +56,8 @@ def spent_on(used: Used, term: Term | None) -> Spent:
     if term is None:
         return replace(told, rows_without_price=used.rows)
     dates = (term.as_of,) if term.as_of and used.rows else ()
-    return replace(told, usd=_cost(used, term.price), prices_as_of=dates)
+    of_file = term.as_of is None and used.rows > 0
+    return replace(told, usd=_cost(used, term.price), prices_as_of=dates, prices_of_file=of_file)
 
 
 def _cost(used: Used, price: Price) -> Decimal:
@@ -68,8 +71,8 @@ def told(spent: Spent) -> str:
     """Return what was spent in one sentence without its full stop: an estimate, with what it leaves out."""
     said = "not known"
     if spent.is_priced:
-        dated = f" at prices of {' and '.join(map(str, spent.prices_as_of))}" if spent.prices_as_of else ""
-        said = f"{usd(spent.usd)}{dated}, an estimate, not a bill"
+        prices = dated(spent.prices_as_of, from_file=spent.prices_of_file)
+        said = f"{usd(spent.usd)} at prices {prices}, an estimate, not a bill"
     said += f"; {spent.input_tokens:,} input and {spent.output_tokens:,} output tokens"
     for rows, why in ((spent.rows_without_tokens, "no tokens"), (spent.rows_without_price, "no known price")):
         if rows:

@@ -69,4 +69,6 @@ def test_a_price_in_the_file_is_counted_with(pairlog: Pairlog, experiment_file: 
     runs = found["runs"]
     assert isinstance(runs, list)
     assert runs[1]["cost_usd"]["high"] // 1 == 15 * 2_000
-    assert found["cost_without"] == []
+    assert (found["cost_without"], found["prices_as_of"]) == ([], ["2026-11-16"])
+    said = pairlog("plan", experiment_file(judges=OWN)).err
+    assert "an estimate at prices of 2026-11-16 and of the file, not a bill" in said

@@ -45,5 +45,5 @@ def test_status_and_report_say_where_a_price_is_not_known_until_the_file_gives_o
     (found,) = json.loads(pairlog("status", "--cost", "--json").out)["experiments"]
     cost = found["cost"]
     assert cost["usd"] == pytest.approx(cost["input_tokens"] / 1e6 + cost["output_tokens"], abs=1e-6)
-    assert cost["prices_as_of"] == []
+    assert (cost["prices_as_of"], cost["prices_of_file"]) == ([], True)
     assert len(simulator.ledger.batches) == 1

@@ -169,7 +169,7 @@ def test_the_documents_of_json_have_the_shape_that_the_reference_shows(
 
 
 def test_a_cost_has_the_fields_that_the_reference_says() -> None:
-    said = re.search(r"also has\n`cost`: (.*?), a list of dates", COMMANDS.read_text(encoding="utf-8"), flags=re.DOTALL)
+    said = re.search(r"also has\n`cost`: (.*?): whether", COMMANDS.read_text(encoding="utf-8"), flags=re.DOTALL)
     assert said is not None
     named = re.findall(r"`(\w+)`", said[1].replace("(neither is in `usd`)", ""))
     assert named == [field.name for field in msgspec.structs.fields(Spent)]

@@ -209,4 +209,6 @@ def test_what_was_spent_is_told_as_an_estimate_with_what_it_leaves_out() -> None
         "$1.50 at prices of 2026-11-18, an estimate, not a bill; 0 input and 0 output tokens; "
         "left out: 2 rows with no tokens; left out: 1 row with no known price"
     )
+    own = Spent(usd=Decimal(2), rows=1, prices_as_of=(TODAY,), prices_of_file=True)
+    assert told(own).startswith("$2.00 at prices of 2026-11-18 and of the file, an estimate, not a bill; ")
     assert told(Spent(rows=1, rows_without_price=1)).startswith("not known; ")
