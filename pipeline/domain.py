@@ -5,6 +5,7 @@ What a person writes is in `experiment`, what happened is in `events`.
 
 import re
 from collections.abc import Collection
+from decimal import Decimal
 from operator import attrgetter
 from typing import Annotated, Any, Literal
 
@@ -238,6 +239,23 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
     requests_per_second: float
 
 
+class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """USD for a million tokens; `cached` is for input the provider had read before, None where that is not known."""
+
+    input: Decimal
+    output: Decimal
+    cached: Decimal | None = None
+
+
+class OwnPrice(msgspec.Struct, frozen=True, kw_only=True):
+    """What the file says a model costs in a mode; it shapes no request and is no part of a run's configuration."""
+
+    provider: str
+    model: str
+    mode: Mode
+    price: Price
+
+
 class Checks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the rows of an experiment must show to be trusted; shares between 0 and 1.
 
@@ -264,7 +282,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     rates: tuple[Rate, ...] = ()
     schema: int = 1
     checks: Checks = Checks()
+    prices: tuple[OwnPrice, ...] | msgspec.UnsetType = msgspec.UNSET
 
     def is_led_like(self, other: "Experiment") -> bool:
         """Say whether another version has the same settings that shape no request and may change at any time."""
-        return (self.rates, self.checks) == (other.rates, other.checks)
+        return (self.rates, self.checks, self.prices) == (other.rates, other.checks, other.prices)

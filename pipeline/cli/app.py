@@ -1,6 +1,7 @@
 """The commands' frame: the program itself and the options many commands share."""
 
 from contextlib import ExitStack
+from decimal import Decimal, InvalidOperation
 from importlib.metadata import version
 from typing import Annotated
 
@@ -86,6 +87,22 @@ IntervalOption = Annotated[
 MostOption = Annotated[
     int | None,
     typer.Option("--most-requests", metavar="N", min=0, help="Send nothing if it would be more requests than this."),
+]
+
+
+def _dollars(text: str) -> Decimal:
+    try:
+        amount = Decimal(text.removeprefix("$"))
+    except InvalidOperation as error:
+        raise typer.BadParameter(f"{text!r} is not an amount in USD, such as 12.50.") from error
+    if not amount.is_finite() or amount < 0:
+        raise typer.BadParameter(f"{text!r} is not an amount in USD, such as 12.50.")
+    return amount
+
+
+MostCostOption = Annotated[
+    Decimal | None,
+    typer.Option("--most-cost", metavar="USD", parser=_dollars, help="Send nothing if it may cost more than this."),
 ]
 StrictOption = Annotated[bool, typer.Option("--strict", help="Exit 1 if any request did not end as ok.")]
 FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="The experiment file.")]

@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 
 from pipeline.cli.app import FileArgument, JsonOption, StoreOption, app, worker_on
+from pipeline.cli.costs import cost_cells, cost_fields, tell_estimate, total_fields
 from pipeline.cli.screen import complain, print_json, say, show_runs
 from pipeline.operations.studies import growing, opening, plans
+from pipeline.operations.studies.costing import PlanEstimate, estimated
 from pipeline.operations.studies.plans import Plan
 from pipeline.operations.studies.whereabouts import is_named, new_store
 from pipeline.operations.workers.failures import apart
@@ -16,19 +18,22 @@ from pipeline.wording import and_more, counted
 
 @app.command()
 def plan(file: FileArgument, as_json: JsonOption = False, store: StoreOption = None) -> None:
-    """Validate, expand, and count requests, batches and tokens. Writes nothing, calls nobody."""
+    """Validate, expand, count, and estimate the cost. Writes nothing, calls nobody."""
     worker = worker_on(store)
     planned = plans.plan(file, worker=worker)
     growing.check_growth(worker, planned)
     if not is_named(store) and (made := new_store(file, planned.experiment.name)):
         say(f"`pairlog submit` would make a new store in {made}")
+    costs = estimated(planned, worker.clock.now().date())
     if as_json:
-        print_json(_summary(planned))
+        print_json(_summary(planned, costs))
         return
     lines = {
         run.config.run_id: [run.config.requests, len(run.segments), run.bytes, run.input_tokens] for run in planned.runs
     }
-    show_runs(f"experiment {planned.experiment.name}", ["requests", "batches", "bytes", "≈ input tokens"], lines)
+    headings = ["requests", "batches", "bytes", "≈ input tokens"]
+    show_runs(f"experiment {planned.experiment.name}", headings, lines, costs=cost_cells(costs))
+    tell_estimate(costs)
     tell_beforehand(planned)
     later = sum(run.later for run in planned.runs)
     if later:
@@ -145,7 +150,7 @@ def _tell_self_pairs(planned: Plan, found: Cohesion) -> None:
     )
 
 
-def _summary(planned: Plan) -> dict[str, object]:
+def _summary(planned: Plan, costs: PlanEstimate) -> dict[str, object]:
     runs = [
         {
             "run_id": run.config.run_id,
@@ -154,8 +159,9 @@ def _summary(planned: Plan) -> dict[str, object]:
             "bytes": run.bytes,
             "input_tokens": run.input_tokens,
             "too_large": run.too_large,
+            **cost_fields(cost),
         }
-        for run in planned.runs
+        for run, cost in zip(planned.runs, costs.runs, strict=True)
     ]
     found = planned.cohesion()
     totals = {key: sum(int(str(run[key])) for run in runs) for key in ("requests", "batches", "bytes", "input_tokens")}
@@ -168,5 +174,6 @@ def _summary(planned: Plan) -> dict[str, object]:
         "self_pairs": found.self_pairs if found else 0,
         "left_out": planned.left_out,
         **totals,
+        **total_fields(costs),
         "runs": runs,
     }

@@ -28,12 +28,13 @@ def status(
     names: NamesArgument = None,
     as_json: JsonOption = False,
     batches: Annotated[bool, typer.Option("--batches", help="Every batch too.")] = False,
+    cost: Annotated[bool, typer.Option("--cost", help="What it has cost so far, about.")] = False,
     as_of: Annotated[str | None, typer.Option("--as-of", metavar="TIME", help="As it was at this time.")] = None,
     store: StoreOption = None,
 ) -> None:
     """Show the conservation table per experiment and run (and batch)."""
     worker, moment = worker_on(store), _moment(as_of)
-    found = store_status(worker, chosen(worker, names), as_of=moment, briefly=not (as_json or batches))
+    found = store_status(worker, chosen(worker, names), as_of=moment, briefly=not (as_json or batches), costs=cost)
     if as_json:
         print_json(found)
     elif found.experiments:

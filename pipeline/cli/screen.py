@@ -18,6 +18,7 @@ from pipeline.ids import RunId
 from pipeline.operations.reading.reporting import BatchStatus, ExperimentStatus, RunStatus
 from pipeline.operations.resuming import Headway
 from pipeline.operations.workers.run import Notice
+from pipeline.prices import told
 from pipeline.wording import counted
 
 people = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -32,6 +33,7 @@ _OVER = "ended at the provider without a file of answers"
 _UNSHOWN = "answers that the provider may still show"
 _LINES = 20  # how often it is said how far live calls are, where there is no terminal
 _GONE = {*_WHERE, "cancelled"}
+_json = msgspec.json.Encoder(decimal_format="number")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -74,7 +76,7 @@ def number(value: float, digits: str = "+.2f") -> str:
 
 def print_json(value: object) -> None:
     """Print one JSON document for a program."""
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+    sys.stdout.write(msgspec.json.format(_json.encode(value), indent=2).decode() + "\n")
     sys.stdout.flush()
 
 
@@ -140,6 +142,8 @@ def show_status(experiments: Iterable[ExperimentStatus], *, batches: bool = Fals
         if batches:
             _show_batches(experiment)
         _show_open(experiment)
+        if experiment.cost:
+            say(f"cost so far: {told(experiment.cost)}")
         for run in experiment.runs:
             _show_attention(run)
 
@@ -207,8 +211,14 @@ def _where(batch: BatchStatus) -> str | None:
     return _CANCELLING if batch.cancelling else _WHERE.get(batch.phase)
 
 
-def show_runs(title: str, headings: Sequence[str], lines: Mapping[RunId, Sequence[int]]) -> None:
-    """Print numbers for each run, and their sums.
+def show_runs(
+    title: str,
+    headings: Sequence[str],
+    lines: Mapping[RunId, Sequence[int]],
+    *,
+    costs: Mapping[str, str] | None = None,
+) -> None:
+    """Print numbers for each run, and their sums; with `costs` of each and of all, in words.
 
     A run's id can be copied whole: where the table is too narrow for it, it stands above its numbers.
     """
@@ -216,6 +226,9 @@ def show_runs(title: str, headings: Sequence[str], lines: Mapping[RunId, Sequenc
     shown = {str(run_id): [f"{number:,}" for number in line] for run_id, line in lines.items()}
     if len(lines) > 1:
         shown["all"] = [f"{number:,}" for number in sums]
+    if costs is not None:
+        headings = [*headings, "≈ USD"]
+        shown = {name: [*line, costs[name]] for name, line in shown.items()}
     widths = [max(map(len, column)) for column in zip(headings, *shown.values(), strict=True)]
     if max(map(len, lines)) + sum(widths) + 3 * len(widths) + 4 <= people.width:
         table = ([name, *line] for name, line in shown.items())

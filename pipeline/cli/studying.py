@@ -1,5 +1,6 @@
 """Commands that move a study on: submit, resume, run."""
 
+from decimal import Decimal
 from typing import Annotated
 
 import typer
@@ -8,6 +9,7 @@ from pipeline.cli.app import (
     RESUMABLE,
     FileArgument,
     IntervalOption,
+    MostCostOption,
     MostOption,
     NamesArgument,
     StoreOption,
@@ -42,11 +44,16 @@ _NOTHING_YET = "interrupted; nothing was planned or sent yet; run it again"
 
 
 @app.command()
-def submit(file: FileArgument, most_requests: MostOption = None, store: StoreOption = None) -> int:
+def submit(
+    file: FileArgument,
+    most_requests: MostOption = None,
+    most_cost: MostCostOption = None,
+    store: StoreOption = None,
+) -> int:
     """Plan and submit every batch; does not poll; safe to repeat."""
     if_interrupted(_NOTHING_YET)
     worker = worker_on(store)
-    runs = submitted(worker, file, most_requests=most_requests, here=not is_named(store))
+    runs = submitted(worker, file, most_requests=most_requests, most_cost=most_cost, here=not is_named(store))
     if _tell_unsent(runs):
         return 1
     say(_sent(runs, end := headway(runs)))
@@ -99,7 +106,14 @@ def _why(batch: BatchState) -> str:
     return batch.unsent or batch.note or "waits until the provider takes more"
 
 
-def submitted(worker: Worker, file: str, *, most_requests: int | None = None, here: bool = False) -> list[Run]:
+def submitted(
+    worker: Worker,
+    file: str,
+    *,
+    most_requests: int | None = None,
+    most_cost: Decimal | None = None,
+    here: bool = False,
+) -> list[Run]:
     """Start the study of the file, telling on the way what to know about it; return its runs.
 
     Args:
@@ -107,7 +121,7 @@ def submitted(worker: Worker, file: str, *, most_requests: int | None = None, he
     """
     planned = plans.plan(file, worker=worker)
     tell_beforehand(planned)
-    check_start(worker, planned, most_requests=most_requests)
+    check_start(worker, planned, most_requests=most_requests, most_cost=most_cost)
     if here and (made := new_store(file, planned.experiment.name)):
         say(f"this makes a new store in {made}")
     runs = _opened(worker, planned)
@@ -151,13 +165,14 @@ def run(
     file: FileArgument,
     interval: IntervalOption = 60.0,
     most_requests: MostOption = None,
+    most_cost: MostCostOption = None,
     strict: StrictOption = False,
     store: StoreOption = None,
 ) -> int:
     """Submit, then resume."""
     if_interrupted(_NOTHING_YET)
     worker = worker_on(store)
-    runs = submitted(worker, file, most_requests=most_requests, here=not is_named(store))
+    runs = submitted(worker, file, most_requests=most_requests, most_cost=most_cost, here=not is_named(store))
     return finish(worker, runs, interval=interval, strict=strict)
 
 

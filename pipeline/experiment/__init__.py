@@ -5,7 +5,7 @@ run apart.
 """
 
 from pipeline.experiment.changes import changes
-from pipeline.experiment.expand import expand, rates
+from pipeline.experiment.expand import expand, prices, rates
 from pipeline.experiment.places import Places
 from pipeline.experiment.reading import read_experiment
 from pipeline.experiment.spec import ExperimentFile, TaskKeys, is_template_path, judge_cells, template_name
@@ -18,6 +18,7 @@ __all__ = [
     "expand",
     "is_template_path",
     "judge_cells",
+    "prices",
     "rates",
     "read_experiment",
     "template_name",

@@ -1,12 +1,13 @@
 """From a declared grid to its runs: every template × judge × direction × repeat, in file order."""
 
 from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
 
 import msgspec
 
-from pipeline.domain import Answer, Criterion, Direction, Judge, Mode, Rate, RunConfig, Template
+from pipeline.domain import Answer, Criterion, Direction, Judge, Mode, OwnPrice, Price, Rate, RunConfig, Template
 from pipeline.errors import ConfigError
-from pipeline.experiment.spec import ExperimentFile, JudgeCell, judge_cells, template_name
+from pipeline.experiment.spec import ExperimentFile, JudgeCell, PriceSpec, judge_cells, template_name
 from pipeline.ids import Digest, digest_of, run_ids
 
 
@@ -82,6 +83,33 @@ def rates(file: ExperimentFile) -> tuple[Rate, ...]:
     return tuple(
         Rate(provider=provider, model=model, requests_per_second=rate) for (provider, model), rate in found.items()
     )
+
+
+def prices(file: ExperimentFile, modes: Callable[[str], Mode]) -> tuple[OwnPrice, ...]:
+    """Return the prices that the file gives, one for each provider, model and mode; raises ConfigError if two differ.
+
+    Args:
+        modes: gives the default mode of a provider.
+    """
+    found: dict[tuple[str, str, Mode], Price] = {}
+    for cell in judge_cells(file):
+        spec = cell.spec
+        if spec.price is not None:
+            key, price = (spec.provider, cell.model, spec.mode or modes(spec.provider)), _price(spec.price)
+            if found.setdefault(key, price) != price:
+                raise ConfigError(
+                    f"judges[{cell.index}].price is another than an earlier judge's for {', '.join(key)}; "
+                    "a model has one price in a mode, so make them equal"
+                )
+    return tuple(
+        OwnPrice(provider=provider, model=model, mode=mode, price=price)
+        for (provider, model, mode), price in found.items()
+    )
+
+
+def _price(given: PriceSpec) -> Price:
+    cached = None if given.cached is None else Decimal(str(given.cached))
+    return Price(input=Decimal(str(given.input)), output=Decimal(str(given.output)), cached=cached)
 
 
 def _cells(file: ExperimentFile, templates: Mapping[str, Template], judges: Mapping[Judge, bool]) -> Iterator[_Cell]:

@@ -37,6 +37,7 @@ _Word = Annotated[
 ]
 _Count = Annotated[int, Meta(ge=1, le=_LARGEST, description="a whole number, 1 or more")]
 _Share = Annotated[float, Meta(gt=0, le=1, description="a number above 0 and at most 1")]
+_Usd = Annotated[float, Meta(ge=0, le=1_000_000, description="USD for a million tokens, a number from 0 to 1000000")]
 _Words = Annotated[
     _Word | Annotated[tuple[_Word, ...], Meta(min_length=1)],
     Meta(description=f"text, or a list of texts, {_WORD_TOLD}"),
@@ -81,6 +82,14 @@ class BatchSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise ValueError("segments and max_requests or max_bytes cut twice; keep one way")
 
 
+class PriceSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a million tokens cost at this judge in its mode, in USD."""
+
+    input: _Usd
+    output: _Usd
+    cached: _Usd | None = None
+
+
 class JudgeSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One entry of `judges`: every model × every reasoning level is a judge."""
 
@@ -93,6 +102,7 @@ class JudgeSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     max_output_tokens: _Count | None = None
     temperature: Annotated[float, Meta(ge=0, le=2, description="a number from 0 to 2")] | None = None
     requests_per_second: Annotated[float, Meta(gt=0, description="a number above 0")] | None = None
+    price: Annotated[PriceSpec, Meta(description="a mapping, such as {input: 0.05, output: 0.25}")] | None = None
 
     def __post_init__(self) -> None:
         _refuse_twins("model", self.models)
@@ -251,6 +261,7 @@ def _check_judges(file: ExperimentFile) -> None:
             reasoning=cell.reasoning,
             answer=cell.spec.answer or file.answer,
             requests_per_second=None,
+            price=None,
         )
         if spec in seen:
             raise ValueError(

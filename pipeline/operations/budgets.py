@@ -1,16 +1,20 @@
-"""How much may be sent: the most requests a person agreed to, held against what would be asked for anew.
+"""How much may be sent: the most requests or dollars a person agreed to, held against what would be asked for anew.
 
 Requests count that nobody asked for yet, with the later turns that follow from them. What is at its provider, on its
 way there or sent again does not: it was agreed to when it was asked for.
 """
 
 from collections.abc import Iterable
+from decimal import Decimal
 
 from pipeline.errors import ConfigError
+from pipeline.ids import RunId
 from pipeline.operations.by_segment import Chosen
+from pipeline.operations.studies.costing import PRICE_REMEDY, estimated, names_of
 from pipeline.operations.studies.plans import Plan
 from pipeline.operations.workers.failures import apart
 from pipeline.operations.workers.worker import Worker
+from pipeline.prices import in_all, usd, usd_span
 from pipeline.segments import to_be_sent, to_be_sent_of_run
 from pipeline.wording import counted
 
@@ -29,15 +33,39 @@ def wanted_by(chosen: Iterable[Chosen]) -> int:
 
 
 def wanted_by_plan(worker: Worker, planned: Plan) -> int:
-    """Return how many requests submitting the file leads to; a run whose log cannot be read will send none."""
+    """Return how many requests submitting the file leads to."""
+    return sum(_wanted_by_run(worker, planned).values())
+
+
+def check_cost(worker: Worker, planned: Plan, most: Decimal) -> None:
+    """Raise ConfigError if what submitting the file leads to may cost more, or nobody knows what it costs."""
+    wanted = _wanted_by_run(worker, planned)
+    runs = [run for run in estimated(planned, worker.clock.now().date()).runs if wanted.get(run.run_id)]
+    unpriced = [run.judge for run in runs if run.cost is None]
+    if unpriced:
+        names = names_of(dict.fromkeys(unpriced))
+        raise ConfigError(
+            f"--most-cost needs prices, and none is known for {names}; nothing was sent. To give one, {PRICE_REMEDY}"
+        )
+    requests = {config.run_id: config.requests for config in planned.experiment.runs}
+    whole = in_all(run.cost.of_part(wanted[run.run_id], requests[run.run_id]) for run in runs if run.cost)
+    if whole.high > most:
+        raise ConfigError(
+            f"it may cost {usd_span(whole.low, whole.high)}, but --most-cost allows {usd(most)}; nothing was sent. "
+            "Raise it, lower max_output_tokens of the judges, or ask for less in the file"
+        )
+
+
+def _wanted_by_run(worker: Worker, planned: Plan) -> dict[RunId, int]:
+    """Return how many requests of each run submitting leads to; one whose log cannot be read will send none."""
     name = planned.experiment.name
     known = {run.run_id: run for run in worker.runs(name)} if name in worker.experiment_names() else {}
-    wanted = 0
+    wanted: dict[RunId, int] = {}
     for config in planned.experiment.runs:
         if config.run_id not in known:
-            wanted += config.requests
+            wanted[config.run_id] = config.requests
             continue
         run = known[config.run_id]
         with apart(run):
-            wanted += to_be_sent_of_run(run.refresh(), config.requests)
+            wanted[config.run_id] = to_be_sent_of_run(run.refresh(), config.requests)
     return wanted

@@ -1,6 +1,8 @@
 """Starting a study: what could stop it is checked before anything is written, then it is frozen and its runs opened."""
 
-from pipeline.operations.budgets import check_budget, wanted_by_plan
+from decimal import Decimal
+
+from pipeline.operations.budgets import check_budget, check_cost, wanted_by_plan
 from pipeline.operations.studies.growing import check_growth
 from pipeline.operations.studies.opening import check_keys, freeze, open_runs
 from pipeline.operations.studies.plans import Plan
@@ -10,18 +12,26 @@ from pipeline.storage.probe import ensure_proven
 
 
 def check_start(
-    worker: Worker, planned: Plan, *, most_requests: int | None = None, limit: str = "--most-requests"
+    worker: Worker,
+    planned: Plan,
+    *,
+    most_requests: int | None = None,
+    limit: str = "--most-requests",
+    most_cost: Decimal | None = None,
 ) -> None:
     """Raise ConfigError for whatever stands against the study; nothing is written or sent.
 
     Args:
         limit: what the person calls `most_requests`.
+        most_cost: the most, in USD, that the upper end of the estimate may be.
     """
     check_keys(worker, (run.config for run in planned.runs))
     check_growth(worker, planned)
     if most_requests is not None:
         remedy = "Raise it, or ask for less in the file"
         check_budget(wanted_by_plan(worker, planned), most_requests, limit=limit, remedy=remedy)
+    if most_cost is not None:
+        check_cost(worker, planned, most_cost)
 
 
 def check_store(worker: Worker) -> None:

@@ -22,6 +22,7 @@ from pipeline.experiment.spec import BatchSpec, ExperimentFile, JudgeSpec, OwnCr
 from pipeline.ids import ExperimentName
 from pipeline.operations.reading.answers import answers_of, store_answers
 from pipeline.operations.workers.worker import Worker
+from pipeline.prices import Spent
 from pipeline.ranking import RankingOptions
 from pipeline.ranking.tables import DIAGNOSTICS, RANKINGS
 from pipeline.settings import Settings
@@ -165,6 +166,13 @@ def test_the_documents_of_json_have_the_shape_that_the_reference_shows(
         assert all(isinstance(warning, str) for warning in document.get("warnings", []))
         found.append(shape({**document, "warnings": []}))
     assert found == [shape({**json.loads(text), "warnings": []}) for text in blocks(COMMANDS, "json")]
+
+
+def test_a_cost_has_the_fields_that_the_reference_says() -> None:
+    said = re.search(r"also has\n`cost`: (.*?): whether", COMMANDS.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert said is not None
+    named = re.findall(r"`(\w+)`", said[1].replace("(neither is in `usd`)", ""))
+    assert named == [field.name for field in msgspec.structs.fields(Spent)]
 
 
 def test_a_commit_has_the_fields_that_the_reference_says() -> None:

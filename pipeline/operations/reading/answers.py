@@ -12,9 +12,11 @@ from pipeline.errors import ConfigError
 from pipeline.events import RowsPublished
 from pipeline.ids import Digest, ExperimentName, RunId, digest, digest_of
 from pipeline.operations.reading.absences import absent_in
+from pipeline.operations.reading.costs import spent_by
 from pipeline.operations.reading.results import table_of
 from pipeline.operations.workers.material import load_samples
 from pipeline.operations.workers.worker import Worker
+from pipeline.prices import Spent
 from pipeline.ranking import (
     Basis,
     Diagnostics,
@@ -32,6 +34,7 @@ from pipeline.ranking import (
     rankings_table,
     report_html,
 )
+from pipeline.ranking.columns import judge_labels
 from pipeline.samples import Samples
 from pipeline.samples.absent import with_absent
 from pipeline.state import counts_of
@@ -210,6 +213,7 @@ def report(worker: Worker, name: ExperimentName, answers: Answers) -> str:
         options=answers.options,
         length=answers.length,
         conservation=conservation(worker, name),
+        costs=spent_by_judge(worker, name),
         provenance={**_asked(worker, name, answers.rows), **provenance(worker, name)},
     )
 
@@ -292,6 +296,17 @@ def _looked_up(column: pa.ChunkedArray, values: Mapping[str, str]) -> pa.Chunked
     """Return what the column's entries stand for, null where nothing is known."""
     place = pc.index_in(pc.cast(column, pa.string()), value_set=pa.array(list(values), pa.string()))
     return pa.chunked_array([pa.array(list(values.values()), pa.string())]).take(place)
+
+
+def spent_by_judge(worker: Worker, name: ExperimentName) -> dict[str, Spent]:
+    """Return what the experiment's rows so far have cost, by judge as reports call it."""
+    runs = worker.runs(name)
+    names = ("provider", "model", "reasoning")
+    labels = judge_labels(pa.table({each: [getattr(run.config.judge, each) for run in runs] for each in names}))
+    found: dict[str, Spent] = {}
+    for label, run in zip(labels.to_pylist(), runs, strict=True):
+        found[label] = found.get(label, Spent()) + spent_by(run, run.refresh().batches.values())
+    return found
 
 
 def conservation(worker: Worker, name: ExperimentName) -> dict[str, Counts]:

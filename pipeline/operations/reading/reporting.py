@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime, timedelta
 
 import msgspec
+from msgspec.structs import replace
 
 from pipeline import planning, providers
 from pipeline.attention import Attention, attention, remark
@@ -11,8 +12,10 @@ from pipeline.domain import Counts
 from pipeline.errors import ConfigError
 from pipeline.events import Commit
 from pipeline.ids import BatchId, ExperimentName, RunId
+from pipeline.operations.reading.costs import spent_by
 from pipeline.operations.workers.run import Run
 from pipeline.operations.workers.worker import Worker
+from pipeline.prices import Spent
 from pipeline.state import BatchState, RunState, counts_of
 from pipeline.storage.log import read_commits, state_as_of
 from pipeline.storage.states import current_states
@@ -50,6 +53,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     counts: dict[str, int]
     batches: tuple[BatchStatus, ...]
     done: int = 0
+    cost: Spent | msgspec.UnsetType = msgspec.UNSET
 
 
 class ExperimentStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +62,7 @@ class ExperimentStatus(msgspec.Struct, frozen=True, kw_only=True):
     name: ExperimentName
     counts: dict[str, int]
     runs: tuple[RunStatus, ...]
+    cost: Spent | msgspec.UnsetType = msgspec.UNSET
 
 
 class StoreStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,18 +92,37 @@ def status(
     only: Collection[RunId] | None = None,
     as_of: datetime | None = None,
     briefly: bool = False,
+    costs: bool = False,
 ) -> StoreStatus:
     """Return the conservation table of these experiments, now or as it was.
 
     Args:
         only: tell of these runs alone.
         briefly: tell only of batches that something is left to do about, and how many the others are.
+        costs: tell what the rows have cost, for which they are read.
     """
     found = {name: [run for run in worker.runs(name) if only is None or run.run_id in only] for name in names}
     states = _states(worker, [run for runs in found.values() for run in runs], as_of)
     now = as_of or worker.clock.now()
     told = {name: [(run, states[run.run_id]) for run in runs if run.run_id in states] for name, runs in found.items()}
-    return StoreStatus(experiments=tuple(_experiment(name, told[name], now, briefly=briefly) for name in told))
+    found_out = [_experiment(name, told[name], now, briefly=briefly) for name in told]
+    if costs:
+        found_out = [_with_costs(each, told[each.name]) for each in found_out]
+    return StoreStatus(experiments=tuple(found_out))
+
+
+def _with_costs(experiment: ExperimentStatus, runs: list[tuple[Run, RunState]]) -> ExperimentStatus:
+    """Return the same with what the rows that were there have cost, at the prices of the newest file."""
+    spent: list[Spent] = []
+    for run, state in runs:
+        run.refresh()
+        spent.append(spent_by(run, state.batches.values()))
+    told = zip(experiment.runs, spent, strict=True)
+    return replace(
+        experiment,
+        cost=sum(spent, Spent()).rounded(),
+        runs=tuple(replace(run, cost=each.rounded()) for run, each in told),
+    )
 
 
 def _states(worker: Worker, runs: list[Run], as_of: datetime | None) -> dict[RunId, RunState]:

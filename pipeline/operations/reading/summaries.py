@@ -4,7 +4,7 @@ import msgspec
 
 from pipeline.ids import ExperimentName
 from pipeline.operations.reading.absences import absent_in
-from pipeline.operations.reading.answers import conservation, provenance, rows_digest
+from pipeline.operations.reading.answers import conservation, provenance, rows_digest, spent_by_judge
 from pipeline.operations.reading.results import table_of, task_of
 from pipeline.operations.workers.worker import Worker
 from pipeline.ranking.measured import Cell, Measured, measured
@@ -71,6 +71,7 @@ def report(worker: Worker, name: ExperimentName) -> str:
         experiment=name,
         task=worker.runs(name)[0].config.task,
         conservation=conservation(worker, name),
+        costs=spent_by_judge(worker, name),
         provenance=provenance(worker, name),
     )
 

@@ -7,7 +7,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from pipeline import pairing, planning, providers
-from pipeline.domain import Criterion, Direction, Experiment, Judge, RunConfig, Template
+from pipeline.domain import Criterion, Direction, Experiment, Judge, Mode, OwnPrice, RunConfig, Template
 from pipeline.errors import ConfigError
 from pipeline.events import Segment
 from pipeline.experiment import (
@@ -16,6 +16,7 @@ from pipeline.experiment import (
     expand,
     is_template_path,
     judge_cells,
+    prices,
     rates,
     read_experiment,
     template_name,
@@ -37,11 +38,12 @@ _BYTES_A_TOKEN = 4
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that could be sent: its requests, how they are cut, and about how much they are."""
+    """A run that could be sent: its requests, how they are cut, and about how much they are, all and the largest."""
 
     config: RunConfig
     segments: tuple[Segment, ...]
     too_large: int
+    largest: int = 0
 
     @property
     def bytes(self) -> int:
@@ -133,10 +135,20 @@ def plan(location: str, *, worker: Worker | None = None) -> Plan:
         runs=configs,
         rates=rates(file),
         checks=file.checks,
+        prices=_own_prices(file, places) or msgspec.UNSET,
     )
     runs = tuple(run_plan(config, experiment, material) for config in configs)
     left_out = {} if written is None else written.left_out
     return Plan(experiment=experiment, samples=samples, pairs=pairs, runs=runs, left_out=left_out)
+
+
+def _own_prices(file: ExperimentFile, places: Places) -> tuple[OwnPrice, ...]:
+    with places.at("judges"):
+        return prices(file, _default_mode)
+
+
+def _default_mode(provider: str) -> Mode:
+    return providers.module(provider).MODES[0]
 
 
 def _folder(location: str) -> str:
@@ -184,7 +196,7 @@ def _configs(
             file,
             templates=templates,
             criterion=criterion,
-            modes=lambda name: providers.module(name).MODES[0],
+            modes=_default_mode,
             task_version=task.VERSION,
             samples=samples.digest(),
             pairs=pairs_digest(samples.digest(), pairs),
@@ -265,4 +277,5 @@ def run_plan(config: RunConfig, experiment: Experiment, material: Material) -> R
     segments = planning.cut(np.where(too_large, 0, sizes), limits, segments=experiment.segments)
     if planning.too_many(segments):
         raise ConfigError(f"{config.run_id} would have {len(segments)} segments; raise batch.max_requests or max_bytes")
-    return RunPlan(config=config, segments=segments, too_large=int(too_large.sum()))
+    largest = int(np.where(too_large, 0, sizes).max(initial=0))
+    return RunPlan(config=config, segments=segments, too_large=int(too_large.sum()), largest=largest)

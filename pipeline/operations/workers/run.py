@@ -112,7 +112,7 @@ class Run:
 
     @property
     def newest(self) -> Experiment:
-        """The newest submitted version that names the run, for settings that shape no request: rates and checks."""
+        """The newest submitted version that names the run, for what shapes no request: rates, prices, checks."""
         followed = self.state.version
         return self.experiment if followed is None else self.worker.version(self.experiment.name, followed)
 

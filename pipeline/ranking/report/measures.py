@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from pipeline.domain import Counts
+from pipeline.prices import Spent
 from pipeline.ranking.measured import Cell, Concord, Measured
 from pipeline.ranking.report.document import contents, document, glossary, opening, provisional
 from pipeline.ranking.report.markup import Html, Section, number, percent, section, table, whole
@@ -36,13 +37,14 @@ def measures_html(
     task: str,
     conservation: Mapping[str, Counts],
     provenance: Mapping[str, str],
+    costs: Mapping[str, Spent] | None = None,
 ) -> str:
-    """Return the page; `conservation` is by run, from the log."""
+    """Return the page; `conservation` is by run, from the log, `costs` by judge."""
     total = sum(conservation.values(), Counts())
     sections: list[Section] = []
     for each in found:
         sections += _measure_sections(each)
-    tokens = tokens_section(rows)
+    tokens = tokens_section(rows, costs)
     excluded = {name: value for name, value in total.as_dict().items() if name not in _COUNTED and value}
     sections += [tokens] if tokens is not None else []
     sections += [conservation_section(conservation), excluded_section(rows, excluded)]

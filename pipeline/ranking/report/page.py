@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from pipeline.domain import Counts
+from pipeline.prices import Spent
 from pipeline.ranking.breakdowns import Part
 from pipeline.ranking.columns import read
 from pipeline.ranking.findings import Diagnostics
@@ -55,11 +56,13 @@ def report_html(
     options: RankingOptions | None = None,
     length: bool = False,
     conservation: Mapping[str, Counts] | None = None,
+    costs: Mapping[str, Spent] | None = None,
     provenance: Mapping[str, str] | None = None,
 ) -> str:
     """Return the page; `conservation` is by run, from the log, and is else counted from the comparisons.
 
-    `options` and `length` (whether the model held a preference for length) are what was asked for, ranking or not.
+    `costs` is by judge; `options` and `length` (whether the model held a preference for length) are what was asked
+    for, ranking or not.
     """
     asked = options or (result.options if isinstance(result, Ranking) else RankingOptions())
     counts = conservation or counts_of(comparisons)
@@ -67,7 +70,7 @@ def report_html(
     unfinished = total.open > 0
     sections = [
         *_answers(comparisons, result, found, parts, panel),
-        *_books(comparisons, result, counts, {**made(result, asked, length=length), **(provenance or {})}),
+        *_books(comparisons, result, counts, {**made(result, asked, length=length), **(provenance or {})}, costs),
         glossary({**words(asked.method), **_WORDS}),
     ]
     body: list[Html] = [provisional(total.ended, total.planned)] if unfinished else []
@@ -111,11 +114,15 @@ def _answers(
 
 
 def _books(
-    comparisons: pa.Table, result: Ranking | Unrankable, counts: Mapping[str, Counts], provenance: Mapping[str, str]
+    comparisons: pa.Table,
+    result: Ranking | Unrankable,
+    counts: Mapping[str, Counts],
+    provenance: Mapping[str, str],
+    costs: Mapping[str, Spent] | None,
 ) -> list[Section]:
     """Return the sections that account for the study."""
     shown: list[Section] = []
-    tokens = tokens_section(comparisons)
+    tokens = tokens_section(comparisons, costs)
     if tokens is not None:
         shown.append(tokens)
     if counts:

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.domain import STATUSES, Counts
+from pipeline.prices import Spent, told, usd
 from pipeline.ranking.columns import judge_labels
 from pipeline.ranking.report.markup import Html, Section, element, part, section, table, whole
 from pipeline.samples.absent import Absent, absent_of
@@ -60,8 +61,8 @@ def excluded_section(comparisons: pa.Table, excluded: Mapping[str, int]) -> Sect
     return section("What was left out, and why", *children, note=note)
 
 
-def tokens_section(comparisons: pa.Table) -> Section | None:
-    """Return the tokens by judge; None where the table has none."""
+def tokens_section(comparisons: pa.Table, costs: Mapping[str, Spent] | None = None) -> Section | None:
+    """Return the tokens by judge, and about what they cost where that was found out; None where there are none."""
     names = [name for name in _TOKENS if name in comparisons.column_names]
     if not names or all(comparisons[name].null_count == len(comparisons) for name in names):
         return None
@@ -75,7 +76,17 @@ def tokens_section(comparisons: pa.Table) -> Section | None:
     ]
     head = ["judge", "requests", *(name.removesuffix("_tokens") for name in names)]
     note = "Input includes cached tokens, output includes reasoning tokens."
-    return section("Tokens", table(head, rows, caption="Tokens by judge"), note=note)
+    if costs is None:
+        return section("Tokens", table(head, rows, caption="Tokens by judge"), note=note)
+    rows = [[*row[:2], _usd(costs.get(row[0])), *row[2:]] for row in rows]
+    head = [*head[:2], "≈ USD", *head[2:]]
+    minor = {at for at, title in enumerate(head) if title in {"cached", "reasoning"}}
+    made = table(head, rows, caption="Tokens and cost by judge", minor=minor)
+    return section("Tokens and cost", made, note=f"{note} Cost: {told(sum(costs.values(), Spent()))}.")
+
+
+def _usd(spent: Spent | None) -> str:
+    return usd(spent.usd) if spent is not None and spent.is_priced else "not known"
 
 
 def provenance_section(made: Mapping[str, str]) -> Section:

@@ -1,0 +1,67 @@
+"""The most a person agreed to pay, held against the estimate before anything is sent."""
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.simulator import Simulator
+from tests.cli.conftest import Pairlog
+from tests.conftest import ExperimentFile
+
+BOTH = "[{provider: openai, model: gpt-6-luna, reasoning: [none, low]}]"
+UNPRICED = "[{provider: openai, model: gpt-6-luna}, {provider: openai, model: of-next-year}]"
+
+
+@pytest.mark.parametrize("command", ["submit", "run"])
+@pytest.mark.parametrize(
+    ("judges", "most", "words"),
+    [
+        (
+            BOTH,
+            "0.01",
+            "error: it may cost < $0.01 to $0.03, but --most-cost allows $0.01; nothing was sent. ",
+        ),
+        (UNPRICED, "1000", "error: --most-cost needs prices, and none is known for openai of-next-year (batch); "),
+    ],
+)
+def test_more_than_the_most_cost_is_refused_before_anything_is_written_or_sent(
+    pairlog: Pairlog,
+    simulator: Simulator,
+    experiment_file: ExperimentFile,
+    tmp_path: Path,
+    command: str,
+    judges: str,
+    most: str,
+    words: str,
+) -> None:
+    file = experiment_file(judges=judges)
+    before = sorted(tmp_path.rglob("*"))
+    called = pairlog(command, file, "--most-cost", most)
+    assert called.code == 2
+    assert words in called.err
+    assert sorted(tmp_path.rglob("*")) == before
+    assert not simulator.ledger.batches
+
+
+@pytest.mark.parametrize("most", ["nan", "-1", "inf", "cheap"])
+def test_a_most_cost_that_is_no_amount_is_refused(pairlog: Pairlog, experiment_file: ExperimentFile, most: str) -> None:
+    called = pairlog("submit", experiment_file(), f"--most-cost={most}")
+    assert called.code == 2
+    assert f"'{most}' is not an amount in USD, such as 12.50." in called.err
+
+
+def test_only_what_would_be_sent_anew_counts_against_the_most_cost(
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile
+) -> None:
+    assert pairlog("run", experiment_file(judges=BOTH), "--interval", 0, "--most-cost", "$1").code == 0
+    assert pairlog("run", experiment_file(judges=BOTH), "--interval", 0, "--most-cost", 0).code == 0
+    more = BOTH.replace("[none, low]", "[none, low, high]")
+    assert pairlog("run", experiment_file(judges=more), "--interval", 0, "--most-cost", "0.001").code == 2
+    assert len(simulator.ledger.batches) == 2
+
+
+def test_a_run_that_was_sent_before_needs_no_price(
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile
+) -> None:
+    assert pairlog("run", experiment_file(judges=UNPRICED), "--interval", 0).code == 0
+    assert pairlog("submit", experiment_file(judges=UNPRICED), "--most-cost", 0).code == 0

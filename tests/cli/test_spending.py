@@ -1,0 +1,49 @@
+"""What a study has cost, as `status` and `report` tell it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipeline.simulator import Simulator
+from tests.cli.conftest import Pairlog
+from tests.conftest import ExperimentFile
+
+BOTH = "[{provider: openai, model: gpt-6-luna, reasoning: [none, low]}]"
+
+
+def test_status_and_report_tell_what_the_rows_have_cost(
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile, tmp_path: Path
+) -> None:
+    assert pairlog("run", experiment_file(judges=BOTH), "--interval", 0).code == 0
+    (plain,) = json.loads(pairlog("status", "--json").out)["experiments"]
+    assert "cost" not in plain
+    (found,) = json.loads(pairlog("status", "--cost", "--json").out)["experiments"]
+    cost = found["cost"]
+    assert cost["rows"] == 30
+    assert cost["usd"] == pytest.approx((cost["input_tokens"] * 0.05 + cost["output_tokens"] * 0.25) / 1e6, abs=1e-6)
+    assert cost["output_tokens"] == sum(run["cost"]["output_tokens"] for run in found["runs"])
+    said = pairlog("status", "--cost").err
+    assert "cost so far: < $0.01 at prices of 2026-11-16, an estimate, not a bill; " in said
+    assert pairlog("report", "essays", "--out", "essays.html").code == 0
+    page = (tmp_path / "essays.html").read_text()
+    assert "Tokens and cost" in page
+    assert "at prices of 2026-11-16, an estimate, not a bill" in page
+
+
+def test_status_and_report_say_where_a_price_is_not_known_until_the_file_gives_one(
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile, tmp_path: Path
+) -> None:
+    judge = "{provider: openai, model: of-next-year, max_output_tokens: 2000"
+    assert pairlog("run", experiment_file(judges=f"[{judge}}}]"), "--interval", 0).code == 0
+    assert "cost so far: not known; " in (said := pairlog("status", "--cost").err)
+    assert "left out: 15 rows with no known price" in said
+    assert pairlog("report", "essays", "--out", "essays.html").code == 0
+    assert "not known" in (tmp_path / "essays.html").read_text()
+    priced = experiment_file(judges=f"[{judge}, price: {{input: 1, output: 1000000}}}}]")
+    assert pairlog("submit", priced).code == 0
+    (found,) = json.loads(pairlog("status", "--cost", "--json").out)["experiments"]
+    cost = found["cost"]
+    assert cost["usd"] == pytest.approx(cost["input_tokens"] / 1e6 + cost["output_tokens"], abs=1e-6)
+    assert (cost["prices_as_of"], cost["prices_of_file"]) == ([], True)
+    assert len(simulator.ledger.batches) == 1
