@@ -33,7 +33,8 @@ def side_by_side(worker: Worker, runs: list[Run], work: Callable[[list[Run]], No
         if not isinstance(error, HaltedError):
             raise
     finally:
-        worker.go_on()
+        if all(thread.is_over for thread in threads):  # after a second interrupt the process ends without the others
+            worker.go_on()
     for thread in threads:
         if thread.fault is not None:
             raise thread.fault
@@ -52,7 +53,10 @@ def _lanes(worker: Worker, runs: list[Run]) -> tuple[list[Run], list[list[Run]]]
 
 
 class _Lane(threading.Thread):
-    """One lane at work; `fault` is what went wrong in it. Nobody waits for it after a second interrupt."""
+    """One lane at work; `fault` is what went wrong in it. Nobody waits for it after a second interrupt.
+
+    `is_over`: it is not at work, or never was. A thread does not tell: one whose `join` was interrupted counts as dead.
+    """
 
     def __init__(self, worker: Worker, work: Callable[[list[Run]], None], runs: list[Run]) -> None:
         super().__init__(daemon=True)
@@ -60,6 +64,12 @@ class _Lane(threading.Thread):
         self._work = work
         self._runs = runs
         self.fault: BaseException | None = None
+        self.is_over = True
+
+    def start(self) -> None:
+        """Begin to work."""
+        self.is_over = False
+        super().start()
 
     def run(self) -> None:
         """Work until the lane is done or halted."""
@@ -70,3 +80,5 @@ class _Lane(threading.Thread):
         except BaseException as error:  # noqa: BLE001 - raised by the thread that waits for all lanes
             self.fault = error
             self._worker.halt()
+        finally:
+            self.is_over = True

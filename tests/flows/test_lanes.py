@@ -6,14 +6,16 @@ import time
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from threading import Timer
+from threading import Event, Timer
 
 import pytest
 
 from pipeline.clock import SystemClock
 from pipeline.errors import StoreError
+from pipeline.operations.lanes import side_by_side
 from pipeline.operations.resuming import Headway, resume
-from pipeline.operations.workers.worker import Worker
+from pipeline.operations.workers.run import Run
+from pipeline.operations.workers.worker import HaltedError, Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator
 from pipeline.simulator.faults import Fault
@@ -157,6 +159,30 @@ def test_an_interrupt_halts_every_lane_and_loses_no_answer(
         assert all(worker.leases.is_free(run.run_id) for run in live)
         assert not resume(worker, live, interval=0.02).is_open
     assert simulator.ledger.totals.live == counts(worker)["ok"] == 90
+
+
+def test_a_second_interrupt_leaves_the_lanes_halted_that_nobody_waits_for(
+    simulate: Simulate, busy_worker: WorkerFor, experiment_file: ExperimentFile
+) -> None:
+    worker = busy_worker(simulate())
+    runs = submitted(worker, experiment_file(judges=f"[{LIVE}, {BATCH}]"))
+    waiting, ended = Event(), Event()
+
+    def work(some: list[Run]) -> None:
+        if not some[0].is_live:
+            waiting.wait()
+            Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()  # while the lanes are waited for
+            raise KeyboardInterrupt
+        waiting.set()
+        ended.wait()
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            side_by_side(worker, runs, work)
+        with pytest.raises(HaltedError):
+            worker.check_halted()
+    finally:
+        ended.set()
 
 
 def test_what_goes_wrong_in_one_lane_halts_the_others_and_is_raised(
