@@ -163,7 +163,8 @@ def run(
 
 def finish(worker: Worker, runs: list[Run], *, interval: float, once: bool = False, strict: bool = False) -> int:
     """Resume the runs, show how they ended, and return the exit code."""
-    with progress_of(sum(run.config.requests for run in runs)) as watch:
+    polls = None if once or all(run.is_live for run in runs) else interval
+    with progress_of(sum(run.config.requests for run in runs), interval=polls) as watch:
         end = resume_runs(worker, runs, interval=interval, once=once, watch=watch)
     failed = {run.experiment.name for run in runs if run.failure}
     names = [name for name in dict.fromkeys(run.experiment.name for run in runs) if name not in failed]
