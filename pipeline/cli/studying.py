@@ -18,7 +18,7 @@ from pipeline.cli.app import (
     named,
     worker_on,
 )
-from pipeline.cli.planned import tell_beforehand, tell_kept
+from pipeline.cli.planned import tell_beforehand, tell_kept, tell_new_store
 from pipeline.cli.screen import complain, progress_of, say, show_status
 from pipeline.ids import ExperimentName, RunId
 from pipeline.operations.reading.reasons import reasons_of
@@ -28,7 +28,7 @@ from pipeline.operations.resuming import resume as resume_runs
 from pipeline.operations.starting import check_start, open_planned
 from pipeline.operations.studies import plans
 from pipeline.operations.studies.plans import Plan
-from pipeline.operations.studies.whereabouts import is_named, new_store
+from pipeline.operations.studies.whereabouts import is_named
 from pipeline.operations.workers.run import Run
 from pipeline.operations.workers.worker import Worker
 from pipeline.state import NOT_SENT, UNSETTLED, BatchState
@@ -108,8 +108,8 @@ def submitted(worker: Worker, file: str, *, most_requests: int | None = None, he
     planned = plans.plan(file, worker=worker)
     tell_beforehand(planned)
     check_start(worker, planned, most_requests=most_requests)
-    if here and (made := new_store(file, planned.experiment.name)):
-        say(f"this makes a new store in {made}")
+    if here:
+        tell_new_store(file, planned, words="this makes")
     runs = _opened(worker, planned)
     tell_kept(planned, runs)
     submit_all(runs)

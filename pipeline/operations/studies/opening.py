@@ -25,6 +25,11 @@ from pipeline.storage import keys
 from pipeline.storage.objects import put_once
 
 
+def frozen(experiment: Experiment) -> bytes:
+    """Return the experiment as a store holds it, under the digest of these bytes."""
+    return msgspec.json.encode(experiment, order="sorted")
+
+
 def freeze(worker: Worker, planned: Plan) -> Digest:
     """Put the experiment into the store, unless it is there, and return its name there.
 
@@ -33,7 +38,7 @@ def freeze(worker: Worker, planned: Plan) -> Digest:
     """
     experiment = planned.experiment
     check_growth(worker, planned)
-    body = msgspec.json.encode(experiment, order="sorted")
+    body = frozen(experiment)
     named = digest(body)
     store_samples(worker.store, experiment.name, planned.samples)
     store_pairs(worker.store, experiment.name, planned.samples, planned.pairs)

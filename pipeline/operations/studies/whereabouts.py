@@ -1,13 +1,19 @@
 """Which store a study goes to where none was named: that of the working directory, unless another one knows it."""
 
+import contextlib
 import os
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
+from pipeline.domain import Experiment
 from pipeline.errors import ConfigError
-from pipeline.ids import ExperimentName
+from pipeline.ids import ExperimentName, digest
+from pipeline.operations.studies.opening import frozen
 from pipeline.settings import DEFAULT_STORE, from_environment
 from pipeline.storage import keys
+
+_MOST_BESIDE = 1000
 
 
 def is_named(store: str | None) -> bool:
@@ -32,6 +38,12 @@ def new_store(file: str, name: ExperimentName) -> Path | None:
     return None if here.is_dir() else here
 
 
+def same_beside(experiment: Experiment) -> Path | None:
+    """Return a store in a folder beside the working directory that holds this very experiment: of a copied file."""
+    key = keys.experiment(experiment.name, digest(frozen(experiment)))
+    return next((place for place in _beside() if os.path.isfile(place / key)), None)  # noqa: PTH113 - as below
+
+
 def store_near(url: str) -> Path | None:
     """Return another store that holds experiments: in the folder that was named as one, or above the working one."""
     named = Path(url.removeprefix("file://"))
@@ -50,6 +62,13 @@ def _nearby(file: str) -> Iterator[Path]:
         yield Path(os.path.normpath(Path(file).absolute())).parent / DEFAULT_STORE
     for folder in Path.cwd().parents:
         yield folder / DEFAULT_STORE
+
+
+def _beside() -> Iterator[Path]:
+    """Yield where a store may be in the folders beside the working directory, as far as one may look."""
+    with contextlib.suppress(OSError), os.scandir(Path.cwd().parent) as found:
+        names = sorted(each.name for each in islice(found, _MOST_BESIDE))
+        yield from (Path.cwd().parent / name / DEFAULT_STORE for name in names)
 
 
 def _knows(store: Path, name: ExperimentName) -> bool:
