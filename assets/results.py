@@ -14,7 +14,7 @@ from pipeline.domain import Counts
 from pipeline.ids import ExperimentName
 from pipeline.operations.reading import answers, summaries
 from pipeline.operations.workers.worker import Worker
-from pipeline.ranking import Diagnostics, Part, Ranking, RankingOptions, Unrankable
+from pipeline.ranking import Diagnostics, Part, Ranking, RankingOptions, Unrankable, trust, verdict
 from pipeline.ranking.report.markup import percent
 from pipeline.ranking.report.picture import ranking_svg
 from pipeline.wording import and_more, counted
@@ -44,9 +44,11 @@ def rankings(context: dg.AssetExecutionContext, workers: Workers) -> dg.Material
         stored = answers.store_answers(worker, name, found)
         if isinstance(found.ranking, Unrankable):
             raise dg.Failure(description=found.ranking.reason, allow_retries=False)
+        so_far = _provisional(worker, name)
         return dg.MaterializeResult(
             metadata={
-                **_provisional(worker, name),
+                **so_far,
+                "in short": dg.MetadataValue.text(verdict(found.ranking, unfinished=bool(so_far))),
                 **_about_ranking(found.ranking),
                 **_about_parts(found.parts),
                 "table": dg.MetadataValue.path(f"{worker.store.url}/{stored.ranking}"),
@@ -90,7 +92,7 @@ def _about_ranking(ranking: Ranking) -> metadata.Metadata:
         ]
         for each in ranking.standings[:_MOST_SHOWN]
     ]
-    head = ["", "contestant", "score", "95 %", "places", "wins", "losses", "ties"]
+    head = ["", "contestant", "score", "95 %", "places", "won", "lost", "tied"]
     known = ranking.reliability
     return {
         "dagster/partition_row_count": dg.MetadataValue.int(len(ranking.standings)),
@@ -164,6 +166,7 @@ def _about_judges(found: Diagnostics) -> metadata.Metadata:
     ]
     head = ["judge", "template", "rows", "ok", "kept its winner", "bias to the first position", "p"]
     return {
+        "in short": dg.MetadataValue.text(trust(found)),
         "judges": dg.MetadataValue.md(metadata.markdown_table(head, rows)),
         "to know": dg.MetadataValue.md(metadata.markdown_list(found.warnings)),
     }

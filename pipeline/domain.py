@@ -284,6 +284,11 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     checks: Checks = Checks()
     prices: tuple[OwnPrice, ...] | msgspec.UnsetType = msgspec.UNSET
 
+    def planned(self) -> "Experiment":
+        """Return it as it was before it was frozen in a store: its runs without the store's id."""
+        runs = tuple(msgspec.structs.replace(run, origin=msgspec.UNSET) for run in self.runs)
+        return msgspec.structs.replace(self, runs=runs)
+
     def is_led_like(self, other: "Experiment") -> bool:
         """Say whether another version has the same settings that shape no request and may change at any time."""
         return (self.rates, self.checks, self.prices) == (other.rates, other.checks, other.prices)

@@ -7,7 +7,8 @@ afresh, so that the next one tells what has arrived meanwhile.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, TypedDict, Unpack, get_args
+from types import NoneType
+from typing import Literal, TypedDict, Unpack, get_args, get_type_hints
 
 import msgspec
 import pyarrow as pa
@@ -35,10 +36,11 @@ from pipeline.ranking.report.picture import ranking_svg
 from pipeline.settings import Settings, from_environment
 from pipeline.storage import open_store
 from pipeline.storage.readonly import ReadOnlyStore
-from pipeline.wording import counted
+from pipeline.wording import counted, remedy
 
 Per = Literal["judge", "template", "group", "criterion", "panel"]
 _SHOWN = 20
+_KINDS = {bool: "True or False", int: "a whole number", float: "a number", NoneType: "None"}
 
 
 class Options(TypedDict, total=False):
@@ -216,13 +218,22 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _asked(*, per: object = None, length: object = False, **options: object) -> _Asked:
-    try:
-        return msgspec.convert({"options": options, "length": length, "per": per}, _Asked)
-    except msgspec.ValidationError as error:
-        known = ", ".join(Options.__annotations__)
-        if "$.per" in str(error):
-            known = f"per={', '.join(get_args(Per))}"
-        raise ConfigError(f"a ranking cannot be asked for like this: {error}; its options are {known}") from error
+    kinds = {**get_type_hints(Options), "per": Per | None}
+    for name, value in {**options, "length": length, "per": per}.items():
+        if name not in kinds:
+            raise ConfigError(f"a ranking has no option {name}; {remedy(name, kinds)}")
+        try:
+            msgspec.convert(value, kinds[name])
+        except msgspec.ValidationError as error:
+            raise ConfigError(f"a ranking with {name}={value!r} cannot be made; give {_taken(kinds[name])}") from error
+    return msgspec.convert({"options": options, "length": length, "per": per}, _Asked)
+
+
+def _taken(kind: object) -> str:
+    """Return what an option of this type takes, as one writes it in Python."""
+    if parts := get_args(kind):
+        return " or ".join(_taken(part) for part in parts)
+    return _KINDS[kind] if isinstance(kind, type) else repr(kind)
 
 
 def _reader(store: str | Path | None) -> Worker:

@@ -37,6 +37,7 @@ class Secret:
         raise TypeError("a secret is not to be stored")
 
 
+_NO_KEY = "export the key of the account that is to pay (to try it without one: `pairlog simulate`)"
 _SHORTEST_QUIET = 0.1  # a batch has half of it to be handed over
 _LONGEST_PAUSE = 3_600.0  # what is to last longer is taken for the word of a clock that is off
 _LONGEST = 1e7
@@ -81,7 +82,7 @@ class Settings:
         """Return the key under the first of the names that is set."""
         name = self.is_set(*names)
         if name is None:
-            raise ConfigError(f"{' or '.join(names)} is not set; export the key of the account that is to pay")
+            raise ConfigError(f"{' or '.join(names)} is not set; {_NO_KEY}")
         value = self._environment[name]
         if any(mark in value for mark in " \"'") or not value.isprintable():
             raise ConfigError(f"{name} holds white space, quotes or control characters; set it to the bare key")

@@ -32,7 +32,8 @@ Pairlog in Dagster is ready: open {ADDRESS}/asset-groups
   2. submitted_batches: Materialize, choose All, launch. (Or job `submit`: experiment essays, most_requests 1000.)
      Segments of a backfill start after half a minute; one segment alone starts at once.
   3. Wait: `batch_status` polls, and provider_outputs, comparisons, rankings and diagnostics turn green by themselves.
-  4. rankings, partition `essays`: the table and the picture are in its metadata; the checks are beside it.
+  4. rankings, tab Partitions, `essays`: in its metadata are the answer in short, the table, the picture and the report.
+     The same place of diagnostics says whether the judges can be trusted; the tab Checks has the checks.
 
 The judges are a simulator on this machine. The rows: {HOME}/store/comparisons. Stop with Ctrl-C.
 """
@@ -57,6 +58,7 @@ def main() -> int:
         }
         dagster = [sys.executable, "-m", "dagster", "dev", "--host", "127.0.0.1", "--port", PORT]
         log = (HOME / "dagster.log").open("w", encoding="utf-8")
+        print(f"starting Dagster on {ADDRESS}: some 20 seconds; then this says what to click", flush=True)
         with log, subprocess.Popen(dagster, cwd=ROOT, env={**os.environ, **settings}, stdout=log, stderr=log) as served:
             try:
                 print(WHAT_TO_CLICK if _is_up(served) else f"Dagster did not start; see {HOME}/dagster.log", flush=True)

@@ -8,7 +8,7 @@ from pipeline.cli.screen import complain, print_json, say, show_runs
 from pipeline.operations.studies import growing, opening, plans
 from pipeline.operations.studies.costing import PlanEstimate, estimated
 from pipeline.operations.studies.plans import Plan
-from pipeline.operations.studies.whereabouts import is_named, new_store
+from pipeline.operations.studies.whereabouts import is_named, new_store, same_beside
 from pipeline.operations.workers.failures import apart
 from pipeline.operations.workers.run import Run
 from pipeline.operations.workers.worker import Worker
@@ -22,8 +22,8 @@ def plan(file: FileArgument, as_json: JsonOption = False, store: StoreOption = N
     worker = worker_on(store)
     planned = plans.plan(file, worker=worker)
     growing.check_growth(worker, planned)
-    if not is_named(store) and (made := new_store(file, planned.experiment.name)):
-        say(f"`pairlog submit` would make a new store in {made}")
+    if not is_named(store):
+        tell_new_store(file, planned, words="`pairlog submit` would make")
     costs = estimated(planned, worker.clock.now().date())
     if as_json:
         print_json(_summary(planned, costs))
@@ -43,6 +43,14 @@ def plan(file: FileArgument, as_json: JsonOption = False, store: StoreOption = N
     requests = counted(sum(run.config.requests for run in planned.runs), "request")
     say(f"{counted(len(planned.samples), 'sample')}, {pairs}{requests}; nothing was written or sent")
     _tell_known(worker, planned)
+
+
+def tell_new_store(file: str, planned: Plan, *, words: str) -> None:
+    """Say which store the working directory gets, if it gets one, and of one beside it that holds this very study."""
+    if made := new_store(file, planned.experiment.name):
+        say(f"{words} a new store in {made}")
+        if copied := same_beside(planned.experiment):
+            say(f"warning: the same study is in {copied}, and is paid for again here; --store {copied} goes on with it")
 
 
 def tell_beforehand(planned: Plan) -> None:

@@ -87,8 +87,8 @@ def show(notice: Notice) -> None:
 
 
 @contextmanager
-def progress_of(planned: int) -> Iterator["ProgressLine"]:
-    """Show how many requests have ended while the block runs."""
+def progress_of(planned: int, *, interval: float | None = None) -> Iterator["ProgressLine"]:
+    """Show how many requests have ended while the block runs, and how often providers are asked, if they are."""
     columns = (
         SpinnerColumn(),
         TextColumn("[progress.description]{task.description}"),
@@ -97,15 +97,16 @@ def progress_of(planned: int) -> Iterator["ProgressLine"]:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=people, transient=True, disable=not people.is_terminal) as progress:
-        yield ProgressLine(progress, planned)
+        yield ProgressLine(progress, planned, interval)
 
 
 class ProgressLine:
     """Moves the bar when the headway changes; where there is no terminal, says in a line how far the runs are."""
 
-    def __init__(self, progress: Progress, planned: int) -> None:
+    def __init__(self, progress: Progress, planned: int, interval: float | None = None) -> None:
         self._progress = progress
-        self._bar = progress.add_task("requests", total=planned)
+        self._every = f"; asks every {interval:g} s" if interval else ""
+        self._bar = progress.add_task(f"requests{self._every}", total=planned)
         self._told: int | None = None
         self._waits: list[str] = []
 
@@ -113,14 +114,15 @@ class ProgressLine:
         """Show how far the runs are, and what is waited for until when."""
         counts, waits = headway.counts, _awaited(headway)
         done = counts.ended + headway.answered
-        description = waits[0] if waits else "requests"
+        description = waits[0] if waits else f"requests{self._every}"
         self._progress.update(self._bar, completed=done, total=counts.planned, description=description)
         if not self._progress.disable:
             return
         if self._told is None or done == counts.ended != self._told or done - self._told > counts.planned / _LINES:
-            self._told = done
             come = "an answer" if headway.answered else "ended"
-            say(f"{done:,} of {counted(counts.planned, 'request')} have {come}")
+            every = self._every if self._told is None and counts.open else ""
+            say(f"{done:,} of {counted(counts.planned, 'request')} have {come}{every}")
+            self._told = done
         for words in waits:
             if words not in self._waits:
                 say(words)

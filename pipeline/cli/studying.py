@@ -20,7 +20,7 @@ from pipeline.cli.app import (
     named,
     worker_on,
 )
-from pipeline.cli.planned import tell_beforehand, tell_kept
+from pipeline.cli.planned import tell_beforehand, tell_kept, tell_new_store
 from pipeline.cli.screen import complain, progress_of, say, show_status
 from pipeline.ids import ExperimentName, RunId
 from pipeline.operations.reading.reasons import reasons_of
@@ -30,7 +30,7 @@ from pipeline.operations.resuming import resume as resume_runs
 from pipeline.operations.starting import check_start, open_planned
 from pipeline.operations.studies import plans
 from pipeline.operations.studies.plans import Plan
-from pipeline.operations.studies.whereabouts import is_named, new_store
+from pipeline.operations.studies.whereabouts import is_named
 from pipeline.operations.workers.run import Run
 from pipeline.operations.workers.worker import Worker
 from pipeline.state import NOT_SENT, UNSETTLED, BatchState
@@ -122,8 +122,8 @@ def submitted(
     planned = plans.plan(file, worker=worker)
     tell_beforehand(planned)
     check_start(worker, planned, most_requests=most_requests, most_cost=most_cost)
-    if here and (made := new_store(file, planned.experiment.name)):
-        say(f"this makes a new store in {made}")
+    if here:
+        tell_new_store(file, planned, words="this makes")
     runs = _opened(worker, planned)
     tell_kept(planned, runs)
     submit_all(runs)
@@ -178,7 +178,8 @@ def run(
 
 def finish(worker: Worker, runs: list[Run], *, interval: float, once: bool = False, strict: bool = False) -> int:
     """Resume the runs, show how they ended, and return the exit code."""
-    with progress_of(sum(run.config.requests for run in runs)) as watch:
+    polls = None if once or all(run.is_live for run in runs) else interval
+    with progress_of(sum(run.config.requests for run in runs), interval=polls) as watch:
         end = resume_runs(worker, runs, interval=interval, once=once, watch=watch)
     failed = {run.experiment.name for run in runs if run.failure}
     names = [name for name in dict.fromkeys(run.experiment.name for run in runs) if name not in failed]

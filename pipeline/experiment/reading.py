@@ -1,7 +1,7 @@
-"""From the text of an experiment file to its value, or to one sentence that says what to mend."""
+"""From the text of an experiment file to its value, or to one sentence that says all there is to mend."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 from msgspec import inspect
@@ -9,13 +9,14 @@ from msgspec import inspect
 from pipeline.errors import ConfigError
 from pipeline.experiment.document import Node, clipped, joined, read_document
 from pipeline.experiment.spec import ExperimentFile, TaskKeys, file_type
-from pipeline.wording import remedy
+from pipeline.wording import nearest, remedy
 
 _PLACE = re.compile(r"(?P<what>.*?)(?: - at `\$(?P<path>[^`]*)`)?", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[\]]+)|\[([0-9]+)\]")
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(.*)`")
 _EXPECTED = re.compile(r"(?:Expected `([^`]*)`|Invalid enum value).*", re.DOTALL)
+_MOST_TOLD = 5
 _KINDS = {
     "str": "text",
     "int": "a whole number",
@@ -34,8 +35,61 @@ def read_experiment(text: bytes, *, source: str, tasks: Mapping[str, TaskKeys]) 
         file = msgspec.convert(root.plain(), kind)
         msgspec.convert(file.options, tasks[file.task].own)  # the rules between a task's own keys
     except msgspec.ValidationError as error:
-        raise ConfigError(_explain(str(error), root, kind, source)) from error
+        raise ConfigError(_all_explained(str(error), root, kind, source)) from error
     return file
+
+
+def _all_explained(message: str, root: Node, kind: type[ExperimentFile], source: str) -> str:
+    """Return the first mistake as a sentence about the file, and after it those of other keys."""
+    first = _explain(message, root, kind, source)
+    others = [_explain(each, root, kind, source) for each in _mistakes(root, kind)]
+    told = [each.removeprefix(f"{source}, ") for each in dict.fromkeys(others) if each != first]
+    left = len(told) - _MOST_TOLD
+    for more in [*told[:_MOST_TOLD], *([f"{left} more"] if left > 0 else [])]:
+        first += f"{'' if first.endswith('?') else ';'} also {more}"
+    return first
+
+
+def _mistakes(root: Node, kind: type[ExperimentFile]) -> Iterator[str]:
+    """Yield msgspec's message about each key that is wrong by itself, in file order, then about those that are missing.
+
+    A missing key that an unknown one resembles is not missing: it is misspelt.
+    """
+    if not isinstance(keys := root.value, dict):
+        return
+    known = {field.name: field for field in msgspec.structs.fields(kind)}
+    for key, node in keys.items():
+        if key not in known:
+            yield f"Object contains unknown field `{key}`"
+        else:
+            yield from _mistakes_at(f".{key}", node, known[key].type)
+    meant = {nearest(key, known) for key in keys if key not in known}
+    for name, field in known.items():
+        if field.required and name not in keys and name not in meant:
+            yield f"Object missing required field `{name}`"
+
+
+def _mistakes_at(path: str, node: Node, kind: object) -> Iterator[str]:
+    """Yield what msgspec says about the value; of a list with wrong entries, about each of them."""
+    try:
+        msgspec.convert(node.plain(), kind)
+    except msgspec.ValidationError as error:
+        what, inside = _parted(str(error))
+        if isinstance(node.value, tuple) and inside and len(node.value) > 1:
+            for index, entry in enumerate(node.value):
+                alone = Node(value=(entry,), line=entry.line)
+                yield from (
+                    each.replace(f"`${path}[0]", f"`${path}[{index}]") for each in _mistakes_at(path, alone, kind)
+                )
+        else:
+            yield f"{what} - at `${path}{inside}`"
+
+
+def _parted(message: str) -> tuple[str, str]:
+    """Return what msgspec says, and the path of where."""
+    found = _PLACE.fullmatch(message)
+    assert found is not None, "every part of the pattern is optional"
+    return found["what"], found["path"] or ""
 
 
 def _kind(root: Node, source: str, tasks: Mapping[str, TaskKeys]) -> type[ExperimentFile]:
@@ -58,9 +112,7 @@ def _kind(root: Node, source: str, tasks: Mapping[str, TaskKeys]) -> type[Experi
 
 def _explain(message: str, root: Node, file: type[ExperimentFile], source: str) -> str:
     """Return msgspec's message as a sentence about the file."""
-    found = _PLACE.fullmatch(message)
-    assert found is not None, "every part of the pattern is optional"
-    what, path = found["what"], found["path"] or ""
+    what, path = _parted(message)
     node, kind = _follow(root, _steps(path), inspect.type_info(file))
     shown = path.removeprefix(".")
     if unknown := _UNKNOWN.fullmatch(what):

@@ -99,14 +99,13 @@ def parse_rate(worker: Worker, name: ExperimentName) -> CheckedShare:
 
 
 def refusal_rate(worker: Worker, name: ExperimentName) -> CheckedShare:
-    """Return how many of the experiment's requests that have ended were refused."""
+    """Return how many of the experiment's requests that have ended were refused; what a person cancelled is none."""
     runs = _opened(worker, name)
     counts = sum((run.state.counts for run in runs), Counts())
-    rate = counts.refused / counts.ended if counts.ended else None
+    asked = counts.ended - counts.cancelled
+    rate = counts.refused / asked if asked else None
     most = min((run.newest.checks.refusal_rate for run in runs), default=1.0)
-    return CheckedShare(
-        experiment=name, of=counts.ended, rate=rate, threshold=most, passed=rate is None or rate <= most
-    )
+    return CheckedShare(experiment=name, of=asked, rate=rate, threshold=most, passed=rate is None or rate <= most)
 
 
 def _opened(worker: Worker, name: ExperimentName) -> list[Run]:

@@ -9,7 +9,7 @@ from pipeline.ranking.findings import Diagnostics
 from pipeline.ranking.imported import comparisons_from
 from pipeline.ranking.panel import Panel, panel
 from pipeline.ranking.rankings import rank
-from pipeline.ranking.report import report_html, verdict, verdict_of_part
+from pipeline.ranking.report import report_html, trust, verdict, verdict_of_part
 from pipeline.ranking.tables import Basis, diagnostics_table, rankings_table
 from pipeline.ranking.values import Ranking, RankingOptions, Standing, Unrankable
 
@@ -31,6 +31,7 @@ __all__ = [
     "rank",
     "rankings_table",
     "report_html",
+    "trust",
     "verdict",
     "verdict_of_part",
 ]

@@ -73,9 +73,8 @@ def _shaped(table: pa.Table, source: str) -> pa.Table:
             raise ConfigError(f"{source} has two columns named {name!r}; rename one of them")
     if not names and not len(table):
         table = pa.table({name: pa.array([], pa.string()) for name in COLUMNS})
-    for name in ("id", "text"):
-        if name not in table.column_names:
-            raise ConfigError(_missing_column(source, name, names))
+    if missing := [name for name in ("id", "text") if name not in table.column_names]:
+        raise ConfigError(_missing_columns(source, missing, names))
     known = {name: _as_text(table, name, source) for name in COLUMNS}
     others = {name: table.column(name) for name in names if name not in COLUMNS}
     for name, column in others.items():
@@ -83,12 +82,18 @@ def _shaped(table: pa.Table, source: str) -> pa.Table:
     return pa.table({**known, **others})
 
 
-def _missing_column(source: str, name: str, found: list[str]) -> str:
-    near = nearest(name, (each for each in found if each not in COLUMNS))
-    hint = f"; did you mean {near!r}?" if near else f"; add a column named {name}"
+def _missing_columns(source: str, missing: list[str], found: list[str]) -> str:
+    shown = f"only {', '.join(repr(each) for each in found[:20])}"
     if (other := other_mark(found)) is not None:
-        hint = f"; separate the columns by commas, not by {other!r}"
-    return f"{source} has no column {name!r}, only {', '.join(repr(each) for each in found[:20])}{hint}"
+        return f"{source} has no column {missing[0]!r}, {shown}; separate the columns by commas, not by {other!r}"
+    spare = [each for each in found if each not in COLUMNS]
+    if len(missing) == 1:
+        (name,) = missing
+        hint = f"did you mean {near!r}?" if (near := nearest(name, spare)) else f"add a column named {name}"
+        return f"{source} has no column {name!r}, {shown}; {hint}"
+    names = ((name, nearest(name, spare)) for name in missing)
+    helps = (f"rename {near!r} to {name}" if near else f"name a column {name}" for name, near in names)
+    return f"{source} has no columns {' and '.join(map(repr, missing))}, {shown}; {' and '.join(helps)}"
 
 
 def other_mark(header: list[str]) -> str | None:

@@ -109,12 +109,13 @@ def _batches(rows: _Rows, header: list[str], source: str, begins: "array[int]") 
 
 def _whole_rows(rows: _Rows, header: list[str], source: str, begins: "array[int]") -> Iterator[list[str]]:
     """Yield the rows as wide as the header; one of empty values only is blank, however many commas it has."""
-    width, line = len(header), rows.line_num + 1
+    width, line, first = len(header), rows.line_num + 1, rows.line_num
     for row in rows:
         if row:
             begins.append(line)
             if len(row) != width and any(row):
-                raise ConfigError(f"{source}, line {line}: {_wrong_width(row, header)}")
+                wrong = line if other_mark(header) is None else first
+                raise ConfigError(f"{source}, line {wrong}: {_wrong_width(row, header)}")
             yield row if any(row) else [""] * width
         line = rows.line_num + 1
 

@@ -8,6 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pipeline.ids import ExperimentName
+from pipeline.operations.cancelling import cancel_all
 from pipeline.simulator import parse_faults
 from tests.assets.dagster_home import Home, with_pairs
 
@@ -173,6 +175,18 @@ def test_a_share_of_no_answers_is_nothing_to_judge_yet(home: Callable[..., Home]
     assert failed(found) == {"refusal_rate"}
     assert "rate" not in found["parse_rate"].metadata
     assert str(found["parse_rate"].description) == "Nothing to judge yet: no answer came back."
+
+
+def test_what_a_person_cancelled_makes_no_judge_look_less_unwilling(home: Callable[..., Home]) -> None:
+    more = "batch: {segments: 3}\nchecks: {refusal_rate: 0.5}"
+    here = with_pairs(home(faults=parse_faults("answer.refusal=1.0"), more=more))
+    first = here.segments()[0]
+    here.materialize("submitted_batches", keys=[first])
+    here.materialize("provider_outputs", "comparisons", keys=[first], raises=False)
+    cancel_all(here.worker, here.worker.runs(ExperimentName("essays")))
+    found = evaluated(here, "comparisons", keys=(first,))
+    assert failed(found) == {"refusal_rate"}
+    assert found["refusal_rate"].metadata["rate"].value == 1.0
 
 
 def test_a_bias_without_both_orders_is_nothing_to_judge(home: Callable[..., Home]) -> None:

@@ -4,6 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
+from pipeline.ids import ExperimentName
+from pipeline.operations.reading import answers
+from pipeline.ranking import RankingOptions, verdict
 from tests.assets.dagster_home import Home, shown, with_pairs
 from tests.flows.studies import check_against_ledger
 
@@ -47,3 +50,7 @@ def test_an_answer_of_a_part_says_that_it_is_one(home: Callable[..., Home]) -> N
     part = "38 of 55 requests have ended; the rest is open"
     assert [each.get("provisional") for each in told] == [part, part, None, None]
     assert str(told[2]["ranking"]).endswith("1 more is in the report")
+    ranking = answers.answers_of(here.worker, ExperimentName("essays"), RankingOptions()).ranking
+    assert str(told[0]["in short"]).startswith("So far, ")
+    assert told[2]["in short"] == verdict(ranking, unfinished=False)
+    assert str(told[3]["in short"]).startswith("No pair was judged in both orders")

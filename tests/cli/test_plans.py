@@ -99,6 +99,7 @@ def test_plan_says_how_many_blank_rows_were_left_out(pairlog: Pairlog, tmp_path:
             "line 3: criterion: 'coherence' is not a built-in criterion; built in are overall_quality",
         ),
         ("templates: [default, none]", "line 3: templates: 'none' is not a built-in template"),
+        ("templates: [defalt]", "'defalt' is not a built-in template; did you mean default? give a path"),
         ("templates: [gone.txt]", "line 3: templates[0]: "),
         ("samples: gone.csv", "line 3: samples: "),
         ("judges: [gpt-6-luna]", "line 3: judges[0] is 'gpt-6-luna'; it must be a mapping, such as {provider: openai,"),

@@ -63,7 +63,7 @@ def test_who_is_in_no_readable_comparison_is_named_once(pairlog: Pairlog, tmp_pa
     ("more", "words"),
     [
         (["--regularisation", "nan"], "--regularisation nan: give a number of at least 0"),
-        (["--confidence", "nan"], "--confidence nan: give a number of at least 0.5 and below 1"),
+        (["--confidence", "nan"], "confidence is nan; give a number of at least 0.5 and below 1"),
         (["--length"], "--length needs the texts"),
         (["--per", "template"], "there is only one template in pairs"),
         (["--interval", "bootstrap"], "No such option: --interval"),

@@ -202,8 +202,18 @@ def test_where_there_is_no_terminal_progress_comes_in_lines(
 ) -> None:
     provide(latency_seconds=0.5)
     called = pairlog("run", experiment_file(), "--interval", "0.1")
-    told = [line for line in called.err.splitlines() if line.endswith("have ended")]
-    assert told == ["0 of 15 requests have ended", "15 of 15 requests have ended"]
+    told = [line for line in called.err.splitlines() if "have ended" in line]
+    assert told == ["0 of 15 requests have ended; asks every 0.1 s", "15 of 15 requests have ended"]
+
+
+def test_who_waits_at_a_terminal_sees_how_often_the_providers_are_asked(
+    provide: Simulate, experiment_file: ExperimentFile
+) -> None:
+    provide(latency_seconds=0.5)
+    at_a_terminal = [sys.executable, "-c", "import pty, sys; pty.spawn(sys.argv[1:])"]
+    call = [sys.executable, "-m", "pipeline.cli", "run", str(experiment_file()), "--interval", "0.4"]
+    seen = subprocess.run([*at_a_terminal, *call], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
+    assert "requests; asks every 0.4 s" in seen.stdout
 
 
 def test_a_folder_is_made_for_what_is_written_and_told_of(

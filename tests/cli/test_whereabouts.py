@@ -1,5 +1,6 @@
 """Where a study goes if no store is named: told before, and never a second time to another folder unasked."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -75,6 +76,29 @@ def test_the_store_above_the_working_directory_is_found_for_a_file_beside_it(
         (tmp_path / name).rename(there / name)
     called = pairlog("submit", "essays.yaml")
     assert (called.code, f"experiment 'essays' is in {tmp_path}/.pairlog already" in called.err) == (2, True)
+
+
+@pytest.mark.parametrize(("more", "is_told"), [("", True), ("ties: true\n", False)])
+def test_whoever_copied_a_study_into_a_folder_beside_is_told_that_it_is_paid_for_again(
+    pairlog: Pairlog,
+    simulator: Simulator,
+    experiment_file: ExperimentFile,
+    elsewhere: Callable[[str], Path],
+    more: str,
+    is_told: bool,
+) -> None:
+    file = experiment_file()
+    for folder in (elsewhere("other"), elsewhere("one")):
+        shutil.copy(file, folder)
+        shutil.copy(file.parent / "samples.csv", folder)
+    assert pairlog("submit", file.name).code == 0
+    copied = elsewhere("other") / file.name
+    copied.write_text(copied.read_text(encoding="utf-8") + more, encoding="utf-8")
+    store = file.parent / "one" / ".pairlog"
+    words = f"the same study is in {store}, and is paid for again here; --store {store} goes on with it"
+    for command in ("plan", "submit"):
+        called = pairlog(command, file.name)
+        assert (called.code, words in called.err) == (0, is_told)
 
 
 def test_both_ways_that_the_refusal_names_work(

@@ -147,6 +147,19 @@ def test_a_wrong_environment_exits_2_before_anything_is_written(
     assert simulator.ledger.files == []
 
 
+def test_missing_keys_of_several_providers_are_named_with_one_remedy(
+    pairlog: Pairlog, experiment_file: ExperimentFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    judges = "[{provider: openai, model: gpt-6-luna}, {provider: anthropic, model: claude-haiku-5-5}]"
+    called = pairlog("submit", experiment_file(judges=judges))
+    assert called.code == 2
+    assert called.last_line == (
+        "error: OPENAI_API_KEY is not set; ANTHROPIC_API_KEY is not set; export the key of the account that is to pay "
+        "(to try it without one: `pairlog simulate`)"
+    )
+
+
 def test_resuming_without_the_key_is_refused_before_any_write(
     pairlog: Pairlog,
     simulator: Simulator,

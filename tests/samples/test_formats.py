@@ -70,7 +70,7 @@ def test_csv_is_read_in_many_batches_without_losing_a_row(tmp_path: Path) -> Non
         ),
         pytest.param(
             b"id;text\na;b, c\n",
-            ", line 2: the columns are separated by ';'; separate them by commas",
+            ", line 1: the columns are separated by ';'; separate them by commas",
             id="semicolon-comma",
         ),
         pytest.param(b'id,text\n\na,"b\nc"\nd,\n', ", line 5: the sample 'd' has an empty text", id="lines-before"),

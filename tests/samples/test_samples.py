@@ -162,6 +162,8 @@ def test_any_visible_text_is_fine_and_kept(text: str) -> None:
         pytest.param({"id": ["a"], "text": ["x"], "context": [3]}, ": the column 'context' holds int64", id="context"),
         pytest.param({"id": ["a"], "text": ["x"], "m": pa.array([7], pa.date64())}, "'m' holds damaged", id="damaged"),
         pytest.param({"id": ["a"], "text": ["x"], "m": [{}]}, ": the column 'm' holds struct<>", id="no-parquet"),
+        pytest.param({"s": ["a"], "Text": ["x"]}, "no columns 'id' and 'text', only 's', 'Text'; name a c", id="both"),
+        pytest.param({"ID": ["a"], "Text": ["x"]}, "; rename 'ID' to id and rename 'Text' to text", id="both-near"),
         pytest.param({"ID": ["a"], "text": ["x"]}, " no column 'id', only 'ID', 'text'; did you mean 'ID'", id="case"),
         pytest.param({"id": ["a"], "txt": ["x"]}, " no column 'text', only 'id', 'txt'; did you mean 'txt'", id="near"),
         pytest.param({"id": ["a"], "body": ["x"]}, " has no column 'text', only 'id', 'body'; add a column", id="far"),

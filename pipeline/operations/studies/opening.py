@@ -150,7 +150,7 @@ def reopen(worker: Worker, runs: list[Run]) -> None:
 
 def check_keys(worker: Worker, configs: Iterable[RunConfig]) -> None:
     """Raise ConfigError if a provider of these runs has no key: before anything is written or sent."""
-    problems: dict[str, None] = {}
+    problems: dict[str, dict[str, None]] = {}  # by what helps, which is told once
     for config in configs:
         try:
             if config.judge.mode == "live":
@@ -158,6 +158,7 @@ def check_keys(worker: Worker, configs: Iterable[RunConfig]) -> None:
             else:
                 worker.provider(config.judge.provider)
         except ConfigError as error:
-            problems[str(error)] = None
+            what, _, remedy = str(error).partition("; ")
+            problems.setdefault(remedy, {})[what] = None
     if problems:
-        raise ConfigError("; ".join(problems))
+        raise ConfigError("; ".join(each for remedy, found in problems.items() for each in (*found, remedy) if each))

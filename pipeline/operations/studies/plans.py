@@ -33,6 +33,7 @@ from pipeline.tasks.rendering import Material
 from pipeline.tasks.templates import built_in, check_template
 from pipeline.tasks.traits import NO_CRITERION, criterion_named
 from pipeline.tasks.turns import spoken_turns
+from pipeline.wording import nearest
 
 _BYTES_A_TOKEN = 4
 
@@ -255,8 +256,10 @@ def _template(entry: str, base: str, task: Task) -> Template:
         return template
     known = built_in(entry, task.TEMPLATES)
     if known is None:
+        near = nearest(entry, task.TEMPLATES)
+        meant = f"did you mean {near}? " if near else ""
         raise ConfigError(
-            f"templates: {entry!r} is not a built-in template; give a path that ends in .txt, or choose one of "
+            f"templates: {entry!r} is not a built-in template; {meant}give a path that ends in .txt, or choose one of "
             f"{', '.join(task.TEMPLATES)}"
         )
     return known

@@ -1,13 +1,21 @@
 """Which store a study goes to where none was named: that of the working directory, unless another one knows it."""
 
+import contextlib
 import os
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
+import msgspec
+
+from pipeline.domain import Experiment
 from pipeline.errors import ConfigError
 from pipeline.ids import ExperimentName
 from pipeline.settings import DEFAULT_STORE, from_environment
 from pipeline.storage import keys
+
+_MOST_BESIDE = 1000
+_experiments = msgspec.json.Decoder(Experiment)
 
 
 def is_named(store: str | None) -> bool:
@@ -32,6 +40,11 @@ def new_store(file: str, name: ExperimentName) -> Path | None:
     return None if here.is_dir() else here
 
 
+def same_beside(experiment: Experiment) -> Path | None:
+    """Return a store in a folder beside the working directory that holds this very experiment: of a copied file."""
+    return next((place for place in _beside() if experiment in _planned_in(place, experiment.name)), None)
+
+
 def store_near(url: str) -> Path | None:
     """Return another store that holds experiments: in the folder that was named as one, or above the working one."""
     named = Path(url.removeprefix("file://"))
@@ -50,6 +63,20 @@ def _nearby(file: str) -> Iterator[Path]:
         yield Path(os.path.normpath(Path(file).absolute())).parent / DEFAULT_STORE
     for folder in Path.cwd().parents:
         yield folder / DEFAULT_STORE
+
+
+def _beside() -> Iterator[Path]:
+    """Yield where a store may be in the folders beside the working directory, as far as one may look."""
+    with contextlib.suppress(OSError), os.scandir(Path.cwd().parent) as found:
+        names = sorted(each.name for each in islice(found, _MOST_BESIDE))
+        yield from (Path.cwd().parent / name / DEFAULT_STORE for name in names)
+
+
+def _planned_in(store: Path, name: ExperimentName) -> Iterator[Experiment]:
+    """Yield the versions of the experiment that a store holds, as they were before they were frozen there."""
+    with contextlib.suppress(OSError, msgspec.DecodeError):
+        for file in (store / keys.experiments(name)).iterdir():
+            yield _experiments.decode(file.read_bytes()).planned()
 
 
 def _knows(store: Path, name: ExperimentName) -> bool:
