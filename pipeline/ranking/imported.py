@@ -40,7 +40,8 @@ def comparisons_from(data: bytes, *, name: str) -> pa.Table:
     first, second, winner = (plain[column].combine_chunks() for column in shape)
     _demand_ids(first, column=shape[0], name=name, header=header)
     _demand_ids(second, column=shape[1], name=name, header=header)
-    told = plain["outcome"].combine_chunks() if "outcome" in plain.column_names else pa.array([""] * len(plain))
+    nothing = pa.array([""] * len(plain), pa.string())
+    told = plain["outcome"].combine_chunks() if "outcome" in plain.column_names else nothing
     outcome = _outcomes(first, second, winner, told, name=name, column=shape[2], header=header)
     columns = {
         "first_id": first,
