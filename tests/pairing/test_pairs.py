@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pipeline.domain import Design, Order
 from pipeline.errors import ConfigError
 from pipeline.pairing import Cohesion, Pairs, cohesion, make_pairs, reverse_subset, unranked
+from tests.effort import million_steps
 
 
 def some_pairs(
@@ -275,7 +276,7 @@ def test_ten_thousand_of_twelve_million_pairs_take_milliseconds():
     some_pairs(5000, design="random", count=10, order="random")
     begin = time.process_time()
     some_pairs(5000, design="random", count=10_000, order="random")
-    assert time.process_time() - begin < 0.1
+    assert million_steps(time.process_time() - begin) < 2
 
 
 def test_all_pairs_of_five_thousand_samples_take_little_time_and_memory():
@@ -287,13 +288,13 @@ def test_all_pairs_of_five_thousand_samples_take_little_time_and_memory():
     tracemalloc.stop()
     assert len(pairs) == 12_497_500
     assert peak < 150_000_000
-    assert seconds < 5
+    assert million_steps(seconds) < 75
 
 
 def test_a_million_pairs_are_balanced_in_a_few_seconds():
     begin = time.process_time()
     pairs = some_pairs(5000, design="random", count=1_000_000, order="balanced")
-    assert time.process_time() - begin < 8
+    assert million_steps(time.process_time() - begin) < 120
     assert imbalance(pairs, 5000) <= 1
 
 

@@ -13,6 +13,7 @@ from pipeline.domain import Sample
 from pipeline.errors import ConfigError, CorruptObjectError
 from pipeline.ids import SampleId
 from pipeline.samples import COLUMNS, Samples
+from tests.effort import million_steps
 
 ODD_IDS = [
     "a_b_c",
@@ -339,4 +340,4 @@ def test_b21_a_million_rows_are_checked_and_digested_in_seconds() -> None:
     table = pa.table({"id": [f"s{n}" for n in range(count)], "text": ["some words"] * count})
     started = time.process_time()
     assert len(Samples.of(table, source="big").digest()) == 64
-    assert time.process_time() - started < 5
+    assert million_steps(time.process_time() - started) < 75

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from pipeline.domain import Tags
 from pipeline.tasks.answers import Reason, Unparsed, read_json, tag_reader
+from tests.effort import million_steps
 
 TAGS = Tags()
 FIRST = "<BETTER_SAMPLE>SAMPLE_1</BETTER_SAMPLE>"
@@ -198,4 +199,4 @@ def test_a_megabyte_of_spite_is_read_in_a_moment(piece: str):
     for content in (spite, f"<BETTER_SAMPLE>{spite}</BETTER_SAMPLE>", f"```json{spite}```", f'{{"x":{spite}'):
         read_tag(content, TAGS, ties=True)
         read_json(content, ties=True)
-    assert time.process_time() - begin < 1
+    assert million_steps(time.process_time() - begin) < 15
