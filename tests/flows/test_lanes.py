@@ -161,6 +161,7 @@ def test_an_interrupt_halts_every_lane_and_loses_no_answer(
     assert simulator.ledger.totals.live == counts(worker)["ok"] == 90
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_a_second_interrupt_leaves_the_lanes_halted_that_nobody_waits_for(
     simulate: Simulate, busy_worker: WorkerFor, experiment_file: ExperimentFile
 ) -> None:
