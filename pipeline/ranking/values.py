@@ -36,11 +36,11 @@ class RankingOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     def __post_init__(self) -> None:
         weight = self.regularisation
         if weight is not None and not (math.isfinite(weight) and weight >= 0):
-            raise ConfigError(f"--regularisation {weight}: give a number of at least 0")
+            raise ConfigError(f"regularisation is {weight}; give a number of at least 0")
         if not 0.5 <= self.confidence < 1:
             raise ConfigError(f"confidence is {self.confidence}; give a number of at least 0.5 and below 1")
         if self.rounds < 2:
-            raise ConfigError(f"rounds {self.rounds}: give at least 2")
+            raise ConfigError(f"rounds is {self.rounds}; give at least 2")
         refuse_idle(self.method, [option for option, is_given in self._of_the_model() if is_given])
 
     def _of_the_model(self) -> tuple[tuple[str, bool], ...]:

@@ -62,7 +62,7 @@ def test_who_is_in_no_readable_comparison_is_named_once(pairlog: Pairlog, tmp_pa
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (["--regularisation", "nan"], "--regularisation nan: give a number of at least 0"),
+        (["--regularisation", "nan"], "regularisation is nan; give a number of at least 0"),
         (["--confidence", "nan"], "confidence is nan; give a number of at least 0.5 and below 1"),
         (["--length"], "--length needs the texts"),
         (["--per", "template"], "there is only one template in pairs"),

@@ -264,7 +264,7 @@ def test_a_missing_column_is_named():
     ],
 )
 def test_options_that_mean_nothing_are_refused(fields):
-    with pytest.raises(ConfigError, match=rf"{next(iter(fields))} \S+: give .*at least"):
+    with pytest.raises(ConfigError, match=rf"{next(iter(fields))} is \S+; give .*at least"):
         RankingOptions(**fields)
 
 
