@@ -5,6 +5,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
+import numpy as np
+
 from pipeline.errors import CorruptObjectError
 from pipeline.ids import Digest
 
@@ -23,6 +25,7 @@ _LONG_WINDOW: dict[int, int] = {  # requests repeat the same samples far apart: 
     zstd.CompressionParameter.window_log: 27,
 }
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_OPENING, _CLOSING, _NEWLINE = b"{}\n"
 
 
 class Measured:
@@ -114,14 +117,10 @@ def objects_in(block: bytes) -> int | None:
     """
     if len(block) > LONGEST_LINE or not (block.startswith(b"{") and block.endswith(b"}\n")):
         return None
-    count, last = 1, len(block) - 1
-    end = block.find(b"\n")
-    while end < last:
-        if block[end - 1 : end + 2] != b"}\n{":
-            return None
-        count += 1
-        end = block.find(b"\n", end + 1)
-    return count
+    letters = np.frombuffer(block, np.uint8)
+    ends = np.flatnonzero(letters == _NEWLINE)
+    are_objects = (letters[ends - 1] == _CLOSING).all() and (letters[ends[:-1] + 1] == _OPENING).all()
+    return len(ends) if are_objects else None
 
 
 def _without_mark(chunks: Iterable[bytes]) -> Iterator[bytes]:
