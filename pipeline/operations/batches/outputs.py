@@ -73,10 +73,12 @@ class Reading:
 
         Of a batch that was adopted as only probable they are the proof: without any it may be anybody's.
         """
-        read = [output.request_id for output in self._raw.first(_LINES_THAT_TELL)]
-        if not read:
-            return not self._batch.proven
-        return bool((self._lookup.places(read) < 0).all())
+        is_empty = True
+        for output in islice(self._raw.one_by_one(), _LINES_THAT_TELL):
+            if self._lookup.places([output.request_id])[0] >= 0:
+                return False
+            is_empty = False
+        return not (is_empty and self._batch.proven)
 
     def unread(self) -> str | None:
         """Say what came back if it is lines of which not one can be read: paid for, and perhaps ours; else None.

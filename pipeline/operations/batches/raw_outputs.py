@@ -51,11 +51,10 @@ class RawOutputs:
             for block in self._blocks_of(part):
                 yield Block(outputs=self._outputs(block), size=len(block), is_late=part.is_late)
 
-    def first(self, count: int) -> list[Output]:
-        """Return the first outputs, so many at most, without reading further than they stand."""
+    def one_by_one(self) -> Iterator[Output]:
+        """Yield what can be read, without reading further than somebody asks."""
         blocks = (block for part in self._parts for block in self._blocks_of(part))
-        found = (output for block in blocks for output in self._one_by_one(block))
-        return list(islice(found, count))
+        return (output for block in blocks for output in self._one_by_one(block))
 
     def unread(self) -> str | None:
         """Say what the lines are like if there are lines of answers and not one of them can be read, else None.
