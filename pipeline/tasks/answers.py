@@ -71,10 +71,10 @@ def tag_reader(tags: Tags, *, ties: bool, abstain: bool = False) -> Callable[[st
     def read(content: str | None) -> Outcome | Unparsed:
         if not content:
             return _EMPTY
-        start = content.find(mark)  # folding makes no ASCII mark, so that what is before the first has no tag
+        start = content.find(mark)  # folding makes no ASCII mark: what is before the first, or has none, has no tag
         if start <= 0 and content.isspace():
             return _EMPTY
-        end = content[start:] if start > 0 else content
+        end = content[start:] if start >= 0 else ""
         return said_before(end) if len(end) <= _SHORT_END else said(end)
 
     return read
