@@ -106,10 +106,10 @@ class _Incomplete(msgspec.Struct, gc=False):
 
 
 class _Body(msgspec.Struct, gc=False):
-    """A chat completion, a response or an error: only what is read of each."""
+    """A chat completion, a response or an error: only what is read of each, found quickest in the order of the wire."""
 
-    model: str | None = None
     created: float | None = None
+    model: str | None = None
     created_at: float | None = None
     choices: list[_Choice] | None = None
     output: list[_Item] | None = None
