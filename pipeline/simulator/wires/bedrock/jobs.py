@@ -62,7 +62,7 @@ _asked = msgspec.json.Decoder(_Asked)
 
 
 class Jobs:
-    """The routes under `/model-invocation-job`. A region knows nothing of another's jobs, nor of the tokens used there."""
+    """The routes under `/model-invocation-job`. A region knows nothing of another's jobs, nor of its tokens."""
 
     def __init__(self, speaker: Speaker, objects: Objects) -> None:
         self._speaker = speaker
