@@ -14,7 +14,8 @@ from pipeline.domain import Counts
 from pipeline.errors import CorruptObjectError
 from pipeline.ids import BatchId, Digest, ExperimentName, RunId, digest
 
-SCHEMA = 1
+SCHEMA = 2
+WITHOUT_ORIGIN = 1
 
 Fault = Literal["content", "account", "rate"]
 Asked = Literal["experiment", "segments"]
@@ -312,7 +313,8 @@ AnyEvent = (
 class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One object of a log: events applied together, chained to the object before by its digest.
 
-    `at` is for people; how long something lasts is measured by `uptime`, seconds since the start named `boot`.
+    `at` is for people; how long something lasts is measured by `uptime`, seconds since the start named `boot`. `schema`
+    is 2 where the run has an origin: versions that know of none would take its answers for a stranger's, and read no 2.
     """
 
     commit_id: str

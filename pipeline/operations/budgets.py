@@ -6,7 +6,11 @@ way there or sent again does not: it was agreed to when it was asked for.
 
 from collections.abc import Iterable
 from decimal import Decimal
+from fractions import Fraction
 
+import msgspec
+
+from pipeline import planning
 from pipeline.errors import ConfigError
 from pipeline.ids import RunId
 from pipeline.operations.by_segment import Chosen
@@ -16,6 +20,7 @@ from pipeline.operations.workers.failures import apart
 from pipeline.operations.workers.worker import Worker
 from pipeline.prices import in_all, usd, usd_span
 from pipeline.segments import to_be_sent, to_be_sent_of_run
+from pipeline.state import RunState
 from pipeline.wording import counted
 
 
@@ -34,21 +39,20 @@ def wanted_by(chosen: Iterable[Chosen]) -> int:
 
 def wanted_by_plan(worker: Worker, planned: Plan) -> int:
     """Return how many requests submitting the file leads to."""
-    return sum(_wanted_by_run(worker, planned).values())
+    return sum(each.requests for each in _wanted_by_run(worker, planned).values())
 
 
 def check_cost(worker: Worker, planned: Plan, most: Decimal) -> None:
     """Raise ConfigError if what submitting the file leads to may cost more, or nobody knows what it costs."""
     wanted = _wanted_by_run(worker, planned)
-    runs = [run for run in estimated(planned, worker.clock.now().date()).runs if wanted.get(run.run_id)]
+    runs = [run for run in estimated(planned, worker.clock.now().date()).runs if run.run_id in wanted]
     unpriced = [run.judge for run in runs if run.cost is None]
     if unpriced:
         names = names_of(dict.fromkeys(unpriced))
         raise ConfigError(
             f"--most-cost needs prices, and none is known for {names}; nothing was sent. To give one, {PRICE_REMEDY}"
         )
-    requests = {config.run_id: config.requests for config in planned.experiment.runs}
-    whole = in_all(run.cost.of_part(wanted[run.run_id], requests[run.run_id]) for run in runs if run.cost)
+    whole = in_all(run.cost.of_part(*wanted[run.run_id].shares) for run in runs if run.cost)
     if whole.high > most:
         raise ConfigError(
             f"it may cost {usd_span(whole.low, whole.high)}, but --most-cost allows {usd(most)}; nothing was sent. "
@@ -56,16 +60,39 @@ def check_cost(worker: Worker, planned: Plan, most: Decimal) -> None:
         )
 
 
-def _wanted_by_run(worker: Worker, planned: Plan) -> dict[RunId, int]:
-    """Return how many requests of each run submitting leads to; one whose log cannot be read will send none."""
+class _Wanted(msgspec.Struct, frozen=True):
+    """How many requests of a run are to be sent, and what shares of its requests and of its bytes that is."""
+
+    requests: int
+    shares: tuple[Fraction, Fraction] = (Fraction(1), Fraction(1))
+
+
+def _wanted_by_run(worker: Worker, planned: Plan) -> dict[RunId, _Wanted]:
+    """Return what submitting sends of each run that it sends something of; one whose log cannot be read sends none."""
     name = planned.experiment.name
     known = {run.run_id: run for run in worker.runs(name)} if name in worker.experiment_names() else {}
-    wanted: dict[RunId, int] = {}
+    wanted: dict[RunId, _Wanted] = {}
     for config in planned.experiment.runs:
         if config.run_id not in known:
-            wanted[config.run_id] = config.requests
+            wanted[config.run_id] = _Wanted(config.requests)
             continue
         run = known[config.run_id]
         with apart(run):
-            wanted[config.run_id] = to_be_sent_of_run(run.refresh(), config.requests)
-    return wanted
+            requests = to_be_sent_of_run(run.refresh(), config.requests)
+            wanted[config.run_id] = _Wanted(requests, _shares(run.state))
+    return {run_id: each for run_id, each in wanted.items() if each.requests}
+
+
+def _shares(state: RunState) -> tuple[Fraction, Fraction]:
+    """Return what shares of a run's requests and bytes nobody asked for yet: in one segment texts may be longer."""
+    if state.plan is None:
+        return Fraction(1), Fraction(1)
+    first, unasked = (
+        state.plan.segments,
+        set(planning.unasked(state)),
+    )  # of a conversation: later turns follow from them
+    left = [segment for index, segment in enumerate(first) if index in unasked]
+    return (
+        Fraction(sum(each.requests for each in left), max(sum(each.requests for each in first), 1)),
+        Fraction(sum(each.bytes for each in left), max(sum(each.bytes for each in first), 1)),
+    )

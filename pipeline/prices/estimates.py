@@ -7,6 +7,7 @@ span: `max_output_tokens` of the judge, where given, is its upper end.
 from collections.abc import Iterable, Sequence
 from datetime import date
 from decimal import Decimal
+from fractions import Fraction
 
 import msgspec
 
@@ -51,10 +52,10 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         """The dates of the prices that are the book's."""
         return sorted(day for day in self.as_of if day)
 
-    def of_part(self, part: int, whole: int) -> "Estimate":
-        """Return the estimate of so many of the requests."""
-        share = Decimal(part) / Decimal(max(whole, 1))
-        return Estimate(low=self.low * share, high=self.high * share, as_of=self.as_of)
+    def of_part(self, *shares: Fraction) -> "Estimate":
+        """Return the estimate of a part that is these shares of the whole, by requests and by bytes: between them."""
+        low, high = (Decimal(share.numerator) / Decimal(share.denominator) for share in (min(shares), max(shares)))
+        return Estimate(low=self.low * low, high=self.high * high, as_of=self.as_of)
 
 
 def answer_tokens(judge: Judge, *, writes: bool) -> Span:

@@ -51,7 +51,8 @@ from pipeline.settings import Settings
 
 MODES: tuple[Mode, ...] = ("batch", "live")
 KEYS: tuple[str, ...] = ("TOGETHER_API_KEY",)
-LIMITS = Limits(max_requests=50_000, max_bytes=100_000_000)
+_ROOM = 10_000  # for the spaces of further attempts
+LIMITS = Limits(max_requests=50_000, max_bytes=100_000_000 - _ROOM)
 
 decode_live = decode_live_line
 

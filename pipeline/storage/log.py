@@ -14,7 +14,7 @@ import msgspec
 
 from pipeline.clock import Clock
 from pipeline.errors import ConflictError, CorruptObjectError, MissingError, StoreError
-from pipeline.events import AnyEvent, Commit, decode_commit, decode_unproven, encode_commit, is_whole
+from pipeline.events import SCHEMA, AnyEvent, Commit, decode_commit, decode_unproven, encode_commit, is_whole
 from pipeline.folding import fold
 from pipeline.ids import Digest, RunId, digest
 from pipeline.state import RunState
@@ -32,13 +32,14 @@ _encoder = msgspec.json.Encoder()
 
 
 class RunLog:
-    """One worker's view of a run's log."""
+    """One worker's view of a run's log; `schema` is what it writes, not what it reads."""
 
-    def __init__(self, store: Store, run_id: RunId, *, clock: Clock, writer: str) -> None:
+    def __init__(self, store: Store, run_id: RunId, *, clock: Clock, writer: str, schema: int = SCHEMA) -> None:
         self._store = store
         self._run_id = run_id
         self._clock = clock
         self._writer = writer
+        self._schema = schema
         self.epoch: int | None = None
         self._head: Digest | None = None
         self._state = RunState(run_id=run_id)
@@ -92,6 +93,7 @@ class RunLog:
             uptime=round(self._clock.monotonic(), 3),
             prev=self._head,
             events=events,
+            schema=self._schema,
         )
         body = encode_commit(commit)
         if len(body) > _LARGEST_COMMIT:

@@ -1,12 +1,18 @@
 """The most a person agreed to pay, held against the estimate before anything is sent."""
 
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
+from pipeline.errors import ConfigError
+from pipeline.operations.batches.submitting import ask_for
+from pipeline.operations.budgets import check_cost
+from pipeline.operations.studies.opening import freeze, open_runs
+from pipeline.operations.studies.plans import plan
 from pipeline.simulator import Simulator
 from tests.cli.conftest import Pairlog
-from tests.conftest import ExperimentFile
+from tests.conftest import ExperimentFile, Simulate, WorkerFor
 
 BOTH = "[{provider: openai, model: gpt-6-luna, reasoning: [none, low]}]"
 UNPRICED = "[{provider: openai, model: gpt-6-luna}, {provider: openai, model: of-next-year}]"
@@ -65,3 +71,25 @@ def test_a_run_that_was_sent_before_needs_no_price(
 ) -> None:
     assert pairlog("run", experiment_file(judges=UNPRICED), "--interval", 0).code == 0
     assert pairlog("submit", experiment_file(judges=UNPRICED), "--most-cost", 0).code == 0
+
+
+def test_segments_that_are_left_count_with_the_length_of_their_texts(
+    simulate: Simulate, worker_for: WorkerFor, tmp_path: Path
+) -> None:
+    texts = {"a": "short", "b": 99 * "long "}
+    rows = [f"{name}{number},{text},{name}" for name, text in texts.items() for number in range(3)]
+    (tmp_path / "samples.csv").write_text("\n".join(["id,text,group", *rows]), encoding="utf-8")
+    file = tmp_path / "essays.yaml"
+    judge = "{provider: openai, model: m, max_output_tokens: 1, price: {input: 1000, output: 0}}"
+    more = "pairs: {design: groups}\nbatch: {max_requests: 3}"
+    file.write_text(f"name: essays\nsamples: samples.csv\njudges: [{judge}]\n{more}\n", encoding="utf-8")
+    worker = worker_for(simulate())
+    planned = plan(str(file), worker=worker)
+    (run,) = open_runs(worker, planned, experiment_digest=freeze(worker, planned), asked="segments")
+    ask_for(run, [0])
+    small, large = run.state.segments
+    bill = Decimal(1000 * large.bytes) / 3 / 1_000_000
+    assert small.bytes < large.bytes
+    check_cost(worker, planned, bill * Decimal("1.01"))
+    with pytest.raises(ConfigError, match="it may cost"):
+        check_cost(worker, planned, bill * Decimal("0.99"))

@@ -104,6 +104,35 @@ def test_what_was_created_in_one_region_is_not_sent_again_from_another(
         check_against_ledger(worker, simulator.ledger)
 
 
+def test_what_runs_in_one_region_is_neither_lost_nor_made_again_from_another(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile
+) -> None:
+    simulator, name = simulate(latency_seconds=0.3), "bedrock"
+    with a_worker(store, simulator, name) as worker:
+        submitted(worker, experiment_file(judges=f"[{a_judge(name)}]"))
+    with a_worker(store, simulator, name, AWS_REGION="eu-west-1") as worker:
+        end = resume(worker, worker.runs(ExperimentName("essays")), interval=0.1)
+        assert (len(simulator.ledger.batches), end.counts.open) == (1, 15)
+        assert "in another region" in end.reasons[0]
+    with a_worker(store, simulator, name) as worker:
+        assert not resume(worker, worker.runs(ExperimentName("essays")), interval=0.1).is_open
+        assert simulator.ledger.totals.requests == counts(worker)["ok"] == 15
+        check_against_ledger(worker, simulator.ledger)
+
+
+@pytest.mark.parametrize(("name", "key"), [("openai", "OPENAI_API_KEY"), ("bedrock", "AWS_ACCESS_KEY_ID")])
+def test_what_was_created_with_a_key_that_was_replaced_since_is_found_by_our_own(
+    simulate: Simulate, store: LocalStore, experiment_file: ExperimentFile, name: str, key: str
+) -> None:
+    simulator = simulate(faults=parse_faults("create.lost=1"))
+    with a_worker(store, simulator, name, **{key: "replaced-since"}) as worker:
+        submitted(worker, experiment_file(judges=f"[{a_judge(name)}]"))
+    with a_worker(store, simulator, name) as worker:
+        assert not resume(worker, worker.runs(ExperimentName("essays")), interval=0.1).is_open
+        assert simulator.ledger.totals.requests == counts(worker)["ok"] == 15
+        check_against_ledger(worker, simulator.ledger)
+
+
 def test_several_candidates_without_a_key_wait_until_their_ids_tell(
     simulate: Simulate, store: LocalStore, tmp_path: Path, experiment_file: ExperimentFile
 ) -> None:

@@ -21,6 +21,7 @@ from pipeline.operations.workers.run import Run
 from pipeline.operations.workers.worker import Worker
 from pipeline.simulator import environment
 from pipeline.storage import keys
+from pipeline.storage.log import read_commits
 from pipeline.storage.origin import origin_of
 from tests.conftest import Simulate, WorkerFor
 from tests.contracts.trials import GOLDEN
@@ -61,6 +62,10 @@ def held(place: Path) -> dict[Path, bytes]:
 
 def all_runs(worker: Worker) -> list[Run]:
     return [run for name in NAMES for run in worker.runs(name)]
+
+
+def schemas(worker: Worker, run: Run) -> list[int]:
+    return [commit.schema for commit, _ in read_commits(worker.store, run.run_id)]
 
 
 def test_runs_and_requests_keep_their_names(version: Path, worker: Worker) -> None:
@@ -104,3 +109,16 @@ def test_a_study_grows_beside_the_runs_it_had(version: Path, worker: Worker, tmp
     assert not resume(worker, worker.runs(NAMES[0]), interval=0.02).is_open
     assert counts(worker)["ok"] == 9
     assert problems(worker) == []
+
+
+def test_earlier_versions_go_on_with_runs_they_know_and_cannot_read_a_run_with_an_origin(
+    version: Path, worker: Worker, tmp_path: Path
+) -> None:
+    file = tmp_path / "essays.yaml"
+    file.write_text(f"{file.read_text()}  - {{provider: gemini, model: gemini-3.8-flash}}\n")
+    began = {run.run_id: len(schemas(worker, run)) for run in worker.runs(NAMES[0])}
+    *old, new = submitted(worker, file)
+    assert not resume(worker, worker.runs(NAMES[0]), interval=0.02).is_open
+    known = 1 if ORIGINS[version.name] is msgspec.UNSET else 2
+    assert {each for run in old for each in schemas(worker, run)[began[run.run_id] :]} == {known}
+    assert set(schemas(worker, new)) == {2}

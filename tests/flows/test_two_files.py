@@ -6,14 +6,19 @@ One file twice at the same time is one study.
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from pipeline.clock import SystemClock
 from pipeline.errors import ConfigError
-from pipeline.operations.resuming import resume
+from pipeline.ids import digest
+from pipeline.operations.resuming import resume, submit
+from pipeline.operations.studies.opening import open_runs
+from pipeline.operations.studies.plans import plan
 from pipeline.operations.workers.worker import Worker
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator
+from pipeline.storage import keys
 from pipeline.storage.local import LocalStore
 from pipeline.storage.origin import origin_of
 from tests.conftest import environment
@@ -93,3 +98,30 @@ def test_two_who_meet_in_a_new_store_with_one_file_work_on_one_study(
             assert not resume(second, [run], interval=0.01).is_open
             assert counts(second)["ok"] == simulator.ledger.totals.requests == 15
             check_against_ledger(second, simulator.ledger)
+
+
+def submitted_without_origin(worker: Worker, file: Path) -> None:
+    """Submit as versions did that knew of no origin, into a store that has the material."""
+    planned = plan(str(file), worker=worker)
+    body = msgspec.json.encode(planned.experiment, order="sorted")
+    worker.store.put_new(keys.experiment(planned.experiment.name, digest(body)), body)
+    for run in open_runs(worker, planned, experiment_digest=digest(body)):
+        submit(run)
+
+
+@pytest.mark.parametrize("kind", ["experiments/", "log/"])
+def test_who_meets_an_earlier_version_in_a_new_store_works_on_its_study(
+    simulate: Callable[..., Simulator],
+    store: LocalStore,
+    experiment_file: Callable[..., Path],
+    tmp_path: Path,
+    kind: str,
+) -> None:
+    simulator, file = simulate(), experiment_file()
+    settings = Settings(environment(simulator))
+    with Worker(store, clock=SystemClock(), settings=settings) as earlier:
+        slow = _Meanwhile(tmp_path / "store", kind, lambda: submitted_without_origin(earlier, file))
+        with Worker(slow, clock=SystemClock(), settings=settings) as worker:
+            assert not resume(worker, submitted(worker, file), interval=0.01).is_open
+            assert counts(worker)["ok"] == simulator.ledger.totals.requests == 15
+            check_against_ledger(worker, simulator.ledger)

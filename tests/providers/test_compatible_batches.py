@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from botocore.stub import Stubber
+from msgspec import structs
 
 from pipeline import providers
 from pipeline.clock import FixedClock, SystemClock
@@ -24,6 +25,7 @@ from pipeline.errors import (
     RejectedError,
     UnavailableError,
 )
+from pipeline.providers import together
 from pipeline.settings import Settings
 from pipeline.simulator import Simulator
 from tests.providers.replies import KEY, NOW, Replies, a_submission, provider_on
@@ -176,6 +178,11 @@ def test_a_create_at_bedrock_that_timed_out_may_have_happened(
         bedrock.add_client_error("create_model_invocation_job", code, "slow", http_status_code=status)
         with pytest.raises(expected):
             provider.create(a_submission(), file_id="s3://meadow/in.jsonl")
+
+
+def test_a_full_batch_is_not_too_large_for_together_at_a_later_attempt() -> None:
+    full = structs.replace(a_submission(), size=together.LIMITS.max_bytes, labels={"attempt": "1000"})
+    assert together.LIMITS.max_bytes < together._body_of(full).size < 100_000_000
 
 
 @pytest.mark.parametrize("bucket", ["meadow", "gs://meadow", "s3://", "s3://UPPER/x"])

@@ -139,7 +139,7 @@ def test_strays_in_the_folder_are_no_commits(written: LocalStore) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new"), [(b'"batch-planned"', b'"batch-blessed"'), (b'"schema":1', b'"schema":2')], ids=["type", "schema"]
+    ("old", "new"), [(b'"batch-planned"', b'"batch-blessed"'), (b'"schema":2', b'"schema":3')], ids=["type", "schema"]
 )
 def test_what_a_newer_version_wrote_stops_the_reader(written: LocalStore, old: bytes, new: bytes) -> None:
     path = _file(written, 3)

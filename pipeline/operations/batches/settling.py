@@ -38,7 +38,9 @@ def settle_due(run: Run) -> None:
 
 def settle(run: Run, batch: BatchState) -> bool:
     """Look for one attempt's batch; return whether it is settled now."""
-    if not is_our_account(run, batch) or not run.is_reachable:
+    if not is_our_account(run, batch):
+        return _is_shown_all_the_same(run, batch)
+    if not run.is_reachable:
         return False
     try:
         found = _look(run, batch) or [each for each in _older(run, batch) if each.end is not None]
@@ -57,6 +59,23 @@ def settle(run: Run, batch: BatchState) -> bool:
         if isinstance(error, AccountError):
             run.troubles[batch.batch_id] = f"{batch.batch_id} may have been created and cannot be looked for: {error}"
         return False
+
+
+def _is_shown_all_the_same(run: Run, batch: BatchState) -> bool:
+    """Adopt what carries our key, whatever the key in use; that nothing is shown to this one tells nothing.
+
+    A key may have been replaced by another of the same account, and earlier versions noted no region.
+    """
+    if isinstance(run.provider, ProbableProvider) or not run.is_reachable:
+        return False
+    try:
+        found = _look(run, batch)
+    except ProviderError as error:
+        run.missed(error)
+        return False
+    if found:
+        run.troubles.pop(batch.batch_id, None)
+    return bool(found) and _adopt(run, batch, found)
 
 
 def _is_news(run: Run, batch: BatchState) -> bool:

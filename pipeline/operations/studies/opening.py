@@ -65,6 +65,7 @@ def open_runs(worker: Worker, planned: Plan, *, experiment_digest: Digest, asked
                 run.record(Resubmitted(experiment_digest=experiment_digest))
         if run.state.plan is not None and run.state.plan.run_digest != run.config.digest():
             check_growth(worker, planned)
+            run = worker.run(run.run_id)  # somebody froze the same with another origin, or none, and opened it first
         opened.append(run)
     return opened
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 import pyarrow as pa
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from pipeline import planning, providers
 from pipeline.clock import Moment
 from pipeline.domain import Experiment, Message, Output, RunConfig
 from pipeline.errors import LeaseLostError, ProviderError, UnreachableError
-from pipeline.events import AnyEvent
+from pipeline.events import SCHEMA, WITHOUT_ORIGIN, AnyEvent
 from pipeline.ids import BatchId, Digest, RunId
 from pipeline.operations.workers.hearing import Heard
 from pipeline.operations.workers.requests import Positions, limits_of, renderer, spoken
@@ -72,7 +73,8 @@ class Run:
         self._sightings = _Sightings()
         self.failure: str | None = None
         self.answered = 0
-        self._log = RunLog(worker.store, config.run_id, clock=worker.clock, writer=worker.name)
+        schema = WITHOUT_ORIGIN if config.origin is UNSET else SCHEMA
+        self._log = RunLog(worker.store, config.run_id, clock=worker.clock, writer=worker.name, schema=schema)
 
     @property
     def state(self) -> RunState:

@@ -15,10 +15,10 @@ from pipeline.simulator.documents import JsonObject
 from pipeline.simulator.jobs import Job, Order, Phase
 from pipeline.simulator.wires._speaking import Speaker, iso_time, json_answer
 from pipeline.simulator.wires.bedrock.objects import Objects, file_id
-from pipeline.simulator.wires.bedrock.speaking import refused
+from pipeline.simulator.wires.bedrock.speaking import refused, region_of
 
 WIRE = "bedrock"
-_ARN = "arn:aws:bedrock:us-east-1:123456789012:model-invocation-job/"
+_ARN = "arn:aws:bedrock:{region}:123456789012:model-invocation-job/{batch_id}"
 _NAME = re.compile(r"[a-zA-Z0-9]{1,63}(-*[a-zA-Z0-9+\-.])*")
 _TOKEN = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,255}")
 _STATUSES: dict[Phase, str] = {
@@ -62,7 +62,7 @@ _asked = msgspec.json.Decoder(_Asked)
 
 
 class Jobs:
-    """The routes under `/model-invocation-job`."""
+    """The routes under `/model-invocation-job`. A region knows nothing of another's jobs, nor of its tokens."""
 
     def __init__(self, speaker: Speaker, objects: Objects) -> None:
         self._speaker = speaker
@@ -82,16 +82,18 @@ class Jobs:
     async def _create(self, request: Request) -> Response:
         asked = _checked(await request.body())
         token = asked.client_request_token or self._engine.clock.nonce()
-        order = _order(asked, token)
-        batch_id = digest(token.encode())[:12]
+        region = region_of(request)
+        order = _order(asked, token, region)
+        batch_id = digest(f"{region} {token}".encode())[:12]
         notes = notes_of(request)
         notes.batch_id, notes.metadata, notes.input_file_id = batch_id, order.metadata, order.input_file_id
         known = self._engine.promised(batch_id)
+        arn = _ARN.format(region=region, batch_id=batch_id)
         if known is None:
-            self._speaker.create(request, order, batch_id, remote_id=_ARN + batch_id)
+            self._speaker.create(request, order, batch_id, remote_id=arn)
         elif known.order != order:
             raise refused(400, "ConflictException", "The token was used for another job.")
-        return json_answer({"jobArn": _ARN + batch_id})
+        return json_answer({"jobArn": arn})
 
     async def _retrieve(self, request: Request) -> Response:
         job = self._found(request)
@@ -104,7 +106,9 @@ class Jobs:
         jobs = [
             job
             for job in self._engine.listed_jobs(wire=WIRE)
-            if query.get("nameContains", "") in _said(job, "jobName") and job.created_at > after
+            if _said(job, "region") == region_of(request)
+            and query.get("nameContains", "") in _said(job, "jobName")
+            and job.created_at > after
         ]
         begin = int(query.get("nextToken", "0"))
         end = begin + int(query.get("maxResults", "1000"))
@@ -120,8 +124,9 @@ class Jobs:
         return json_answer({})
 
     def _found(self, request: Request) -> Job:
-        job = self._engine.job(request.path_params["arn"].removeprefix(_ARN), wire=WIRE)
-        if job is None:
+        arn = request.path_params["arn"]
+        job = self._engine.job(arn.rpartition("/")[2], wire=WIRE)
+        if job is None or _said(job, "region") != region_of(request) or arn not in (_arn(job), job.batch_id):
             raise refused(404, "ResourceNotFoundException", "There is no such job.")
         return job
 
@@ -156,7 +161,7 @@ def _checked(body: bytes) -> _Asked:
     return asked
 
 
-def _order(asked: _Asked, token: str) -> Order:
+def _order(asked: _Asked, token: str, region: str) -> Order:
     source = asked.input_data_config.place.s3_uri
     return Order(
         wire=WIRE,
@@ -165,6 +170,7 @@ def _order(asked: _Asked, token: str) -> Order:
         metadata={
             "jobName": asked.job_name,
             "clientRequestToken": token,
+            "region": region,
             "roleArn": asked.role_arn,
             "input": source,
             "output": asked.output_data_config.place.s3_uri,
@@ -178,6 +184,10 @@ def _said(job: Job, name: str) -> str:
     return (job.order.metadata or {}).get(name, "")
 
 
+def _arn(job: Job) -> str:
+    return _ARN.format(region=_said(job, "region"), batch_id=job.batch_id)
+
+
 def _seconds(given: str | None) -> float:
     try:
         return datetime.fromisoformat(given).timestamp() if given else 0.0
@@ -189,7 +199,7 @@ def _job(job: Job) -> JsonObject:
     counts, problem = job.counts, next(iter(job.problems), None)
     ended = {"endTime": iso_time(job.at[job.phase])} if job.is_ended else {}
     return {
-        "jobArn": _ARN + job.batch_id,
+        "jobArn": _arn(job),
         **{name: _said(job, name) for name in ("jobName", "clientRequestToken", "roleArn")},
         "modelId": job.order.model,
         "status": _STATUSES[job.phase],

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from pipeline.simulator.wires._speaking import Problem, RefusedError
 
-_CREDENTIAL = re.compile(r"AWS4-HMAC-SHA256 Credential=([^/,\s]+)/")
+_CREDENTIAL = re.compile(r"AWS4-HMAC-SHA256 Credential=([^/,\s]+)/[^/,\s]*/([^/,\s]+)/")
 _STRUCK = {
     401: "UnrecognizedClientException",
     403: "AccessDeniedException",
@@ -24,6 +24,12 @@ _STRUCK = {
 def refused(status: int, kind: str, message: str) -> RefusedError:
     """Return the refusal of a call."""
     return RefusedError(Problem(status=status, kind=kind, message=message))
+
+
+def region_of(request: Request) -> str:
+    """Return the region that a call was signed for."""
+    found = _CREDENTIAL.match(request.headers.get("authorization", ""))
+    return found[2] if found else ""
 
 
 class _Signed:
