@@ -87,10 +87,8 @@ def _shares(state: RunState) -> tuple[Fraction, Fraction]:
     """Return what shares of a run's requests and bytes nobody asked for yet: in one segment texts may be longer."""
     if state.plan is None:
         return Fraction(1), Fraction(1)
-    first, unasked = (
-        state.plan.segments,
-        set(planning.unasked(state)),
-    )  # of a conversation: later turns follow from them
+    first = state.plan.segments  # of a conversation: later turns follow from them
+    unasked = set(planning.unasked(state))
     left = [segment for index, segment in enumerate(first) if index in unasked]
     return (
         Fraction(sum(each.requests for each in left), max(sum(each.requests for each in first), 1)),
