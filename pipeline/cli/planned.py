@@ -56,12 +56,19 @@ def tell_new_store(file: str, planned: Plan, *, words: str) -> None:
 def tell_beforehand(planned: Plan) -> None:
     """Say what there is to know about a plan before anything is paid for."""
     _tell_left_out(planned)
+    _tell_columns(planned)
     _tell_outlook(planned)
     _tell_models(planned)
     too_large = sum(run.too_large for run in planned.runs)
     if too_large:
         larger = counted(too_large, "request is", "requests are")
         complain(f"{larger} larger than a batch may be and will end as errored", title="note")
+
+
+def _tell_columns(planned: Plan) -> None:
+    """Say which columns of the samples look like a slip of the pen, which nothing else would tell of."""
+    for name, meant in planned.samples.misnamed().items():
+        complain(f"the column {name!r} of the samples means nothing here; did you mean {meant}?", title="note")
 
 
 def _tell_models(planned: Plan) -> None:

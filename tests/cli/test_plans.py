@@ -215,3 +215,15 @@ def test_plan_counts_parts_and_unpaired_samples(pairlog: Pairlog, experiment_fil
     assert (document["parts"], document["unpaired"]) == (2, 3)
     document = json.loads(pairlog("plan", experiment_file(), "--json").out)
     assert (document["parts"], document["unpaired"]) == (1, 0)
+
+
+def test_a_column_that_looks_like_a_slip_of_the_pen_is_told_of_before_anything_is_paid_for(
+    pairlog: Pairlog, simulator: Simulator, tmp_path: Path
+) -> None:
+    (tmp_path / "s.csv").write_text("id,text,groups,Contestant,content,score\na,one,1,x,c,5\nb,two,2,y,c,6\n")
+    (tmp_path / "e.yaml").write_text("name: few\nsamples: s.csv\njudges: [{provider: openai, model: gpt-6-luna}]\n")
+    for command in ("plan", "submit"):
+        said = pairlog(command, "e.yaml").err
+        assert "note: the column 'groups' of the samples means nothing here; did you mean group?" in said
+        assert "note: the column 'Contestant' of the samples means nothing here; did you mean contestant?" in said
+        assert said.count("means nothing here") == 2
