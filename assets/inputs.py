@@ -13,6 +13,7 @@ from pipeline.ids import ExperimentName, RunId
 from pipeline.operations.by_segment import all_segments
 from pipeline.operations.catalogue import planned_from_file, stored_samples, take_in
 from pipeline.operations.reading.absences import absent_from
+from pipeline.operations.studies.costing import estimated, told_estimate
 from pipeline.operations.studies.opening import newest_version
 from pipeline.operations.workers.failures import raise_failures
 from pipeline.operations.workers.material import PAIRS, load_samples
@@ -87,9 +88,11 @@ def pairs(context: dg.AssetExecutionContext, workers: Workers) -> dg.Materialize
         newest = planned.experiment if planned else newest_version(worker, name)
         pairs_made = len(worker.material(newest).pairs)
         absent = _absent(worker, load_samples(worker.store, newest))
+        cost = told_estimate(estimated(planned, worker.clock.now().date())) if planned else None
     tokens = {run.config.run_id: run.input_tokens for run in planned.runs} if planned else {}
     made = {"dagster/partition_row_count": dg.MetadataValue.int(pairs_made)}
-    return dg.MaterializeResult(metadata={**made, **_about_runs(runs, cut, tokens), **absent})
+    about = {"cost of all, about": dg.MetadataValue.text(cost)} if cost else {}
+    return dg.MaterializeResult(metadata={**made, **_about_runs(runs, cut, tokens), **about, **absent})
 
 
 def _about_runs(runs: Sequence[Run], cut: Sequence[SegmentState], tokens: Mapping[RunId, int]) -> metadata.Metadata:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pipeline.domain import Design, Order
 from pipeline.errors import ConfigError
 from pipeline.permutation import Ranks, coins, key_of, permuted
+from pipeline.wording import counted
 
 Positions = NDArray[np.int32]
 
@@ -209,7 +210,10 @@ def _wanted(existing: int, count: int | None, share: float | None) -> int:
     if count < 1:
         raise ConfigError(f"pairs.count is {count}; it must be at least 1")
     if count > existing:
-        raise ConfigError(f"pairs.count is {count}, but only {existing} pairs exist; lower it, or use design all")
+        exist = "exists" if existing == 1 else "exist"
+        raise ConfigError(
+            f"pairs.count is {count}, but only {counted(existing, 'pair')} {exist}; lower it, or use design all"
+        )
     return count
 
 

@@ -22,15 +22,15 @@ def and_more(names: Sequence[str], *, most: int = 1) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that was most probably meant, whatever its case; None if `name` resembles none.
+def nearest(name: str, known: Iterable[str], *, like: float = _LIKE) -> str | None:
+    """Return the known name that was most probably meant, whatever its case; None if `name` is `like` none.
 
     Letters in the wrong order are a small mistake.
     """
     wanted = name.strip().casefold()[:_LONGEST]
     likeness = {one: _likeness(wanted, one.strip().casefold()) for one in known}
     best = max(likeness, key=lambda one: likeness[one], default=None)
-    return best if best is not None and likeness[best] >= _LIKE else None
+    return best if best is not None and likeness[best] >= like else None
 
 
 def remedy(name: str, known: Iterable[str]) -> str:

@@ -19,6 +19,14 @@ def _cell(cost: Estimate | None) -> str:
     return _NOT_KNOWN if cost is None else usd_span(cost.low, cost.high)
 
 
+def cost_in_words(found: PlanEstimate) -> str:
+    """Return what stands behind a number of requests: what they cost, as far as prices are known; nothing of none."""
+    if not any(run.cost for run in found.runs):
+        return ""
+    without = ", those without a known price left out" if found.unpriced else ""
+    return f", for ≈ {_cell(found.total)}{without}"
+
+
 def tell_estimate(found: PlanEstimate) -> None:
     """Say what the estimate is made of, and which prices it lacks."""
     priced = [run for run in found.runs if run.cost is not None]

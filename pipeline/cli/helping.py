@@ -1,10 +1,11 @@
-"""How the commands' help is written: in the words of the reference, without the names of Python's types."""
+"""How commands are called, and how their help is written: in the words of the reference, not of Python's types."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperOption
 from typer.models import CommandFunctionType
 
 if TYPE_CHECKING:
@@ -17,6 +18,14 @@ class Command(TyperCommand):
     def collect_usage_pieces(self, ctx: "Context") -> list[str]:
         """Return what follows the command's name, without braces around what must be given."""
         return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+
+    def parse_args(self, ctx: "Context", args: list[str]) -> list[str]:
+        """Refuse an option that is given twice: the library would drop all of its values but the last."""
+        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        for param, times in Counter(given).items():
+            if times > 1 and isinstance(param, TyperOption) and not param.is_flag:
+                raise typer.BadParameter(f"given {times} times, and only one value can count.", ctx=ctx, param=param)
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: "Context", formatter: "HelpFormatter") -> None:
         """Write arguments by their names alone, then the options."""

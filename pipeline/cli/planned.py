@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from pipeline.cli.app import FileArgument, JsonOption, StoreOption, app, worker_on
-from pipeline.cli.costs import cost_cells, cost_fields, tell_estimate, total_fields
+from pipeline.cli.costs import cost_cells, cost_fields, cost_in_words, tell_estimate, total_fields
 from pipeline.cli.screen import complain, print_json, say, show_runs
 from pipeline.operations.studies import growing, opening, plans
 from pipeline.operations.studies.costing import PlanEstimate, estimated
@@ -42,7 +42,7 @@ def plan(file: FileArgument, as_json: JsonOption = False, store: StoreOption = N
     pairs = f"{counted(len(planned.pairs), 'pair')}, " if len(planned.pairs) else ""
     requests = counted(sum(run.config.requests for run in planned.runs), "request")
     say(f"{counted(len(planned.samples), 'sample')}, {pairs}{requests}; nothing was written or sent")
-    _tell_known(worker, planned)
+    _tell_known(worker, planned, costs)
 
 
 def tell_new_store(file: str, planned: Plan, *, words: str) -> None:
@@ -56,12 +56,19 @@ def tell_new_store(file: str, planned: Plan, *, words: str) -> None:
 def tell_beforehand(planned: Plan) -> None:
     """Say what there is to know about a plan before anything is paid for."""
     _tell_left_out(planned)
+    _tell_columns(planned)
     _tell_outlook(planned)
     _tell_models(planned)
     too_large = sum(run.too_large for run in planned.runs)
     if too_large:
         larger = counted(too_large, "request is", "requests are")
         complain(f"{larger} larger than a batch may be and will end as errored", title="note")
+
+
+def _tell_columns(planned: Plan) -> None:
+    """Say which columns of the samples look like a slip of the pen, which nothing else would tell of."""
+    for name, meant in planned.samples.misnamed().items():
+        complain(f"the column {name!r} of the samples means nothing here; did you mean {meant}?", title="note")
 
 
 def _tell_models(planned: Plan) -> None:
@@ -71,7 +78,7 @@ def _tell_models(planned: Plan) -> None:
         complain(f"{known}; did you mean {each.near}?", title="note")
 
 
-def _tell_known(worker: Worker, planned: Plan) -> None:
+def _tell_known(worker: Worker, planned: Plan, costs: PlanEstimate) -> None:
     """Say what of the file is in the store already, and what is kept there although the file no longer names it."""
     name = planned.experiment.name
     if name not in worker.experiment_names():
@@ -80,7 +87,8 @@ def _tell_known(worker: Worker, planned: Plan) -> None:
     there = {run.run_id for run in runs}
     fresh = [run for run in planned.runs if run.config.run_id not in there]
     new = sum(run.config.requests for run in fresh)
-    say(f"{name} is in {worker.store.url} already; {new:,} of these requests are new")
+    of_new = PlanEstimate(runs=tuple(run for run in costs.runs if run.run_id not in there))
+    say(f"{name} is in {worker.store.url} already; {new:,} of these requests are new{cost_in_words(of_new)}")
     for each in fresh:
         say(f"  new: {each.config.run_id}")
     kept = sorted(there - {run.config.run_id for run in planned.runs})

@@ -18,7 +18,7 @@ from pipeline.ids import RunId
 from pipeline.operations.reading.reporting import BatchStatus, ExperimentStatus, RunStatus
 from pipeline.operations.resuming import Headway
 from pipeline.operations.workers.run import Notice
-from pipeline.prices import told
+from pipeline.prices import told, told_briefly
 from pipeline.wording import counted
 
 people = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -160,7 +160,15 @@ def _show_conservation(experiment: ExperimentStatus) -> None:
     headings = ["batches", *shown, "unsent"]
     if not any(line[-1] for line in lines.values()):
         headings, lines = headings[:-1], {run_id: line[:-1] for run_id, line in lines.items()}
-    show_runs(f"experiment {experiment.name}", headings, lines)
+    show_runs(f"experiment {experiment.name}", headings, lines, costs=_cost_cells(experiment))
+
+
+def _cost_cells(experiment: ExperimentStatus) -> dict[str, str] | None:
+    """Return what stands in the column of costs, for each run and for all; None where nobody asked."""
+    if not experiment.cost:
+        return None
+    cells = {str(run.run_id): run.cost for run in experiment.runs} | {"all": experiment.cost}
+    return {name: told_briefly(cost) for name, cost in cells.items() if cost}
 
 
 def _show_batches(experiment: ExperimentStatus) -> None:

@@ -141,7 +141,7 @@ class ExperimentFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     pairs: Annotated[PairsSpec, Meta(description="a mapping, such as {design: random, count: 400}")] = PairsSpec()
     directions: Annotated[
         tuple[Annotated[Direction, Meta(description="forward or reverse")], ...],
-        Meta(min_length=1, description="a list of forward, reverse or both"),
+        Meta(min_length=1, description="a list: [forward], [reverse] or [forward, reverse]"),
     ] = ("forward",)
     reverse_share: _Share | None = None
     ties: Annotated[bool, Meta(description="true or false")] = False

@@ -6,8 +6,8 @@ there, and whoever needs it writes it into the experiment file.
 
 from pipeline.prices.book import Term, dated, terms_of
 from pipeline.prices.estimates import Estimate, Load, Span, answer_tokens, estimate, in_all
-from pipeline.prices.money import as_number, usd, usd_span
-from pipeline.prices.spending import Spent, Used, spent_on, told
+from pipeline.prices.money import as_number, usd, usd_above, usd_limit, usd_span
+from pipeline.prices.spending import Spent, Used, spent_on, told, told_briefly
 
 __all__ = [
     "Estimate",
@@ -24,6 +24,9 @@ __all__ = [
     "spent_on",
     "terms_of",
     "told",
+    "told_briefly",
     "usd",
+    "usd_above",
+    "usd_limit",
     "usd_span",
 ]

@@ -67,8 +67,17 @@ def _cost(used: Used, price: Price) -> Decimal:
     return (fresh + cached * used.cached + price.output * used.output) / MILLION
 
 
+def told_briefly(spent: Spent) -> str:
+    """Return what was spent as one cell of a table."""
+    if not spent.rows:
+        return "–"
+    return usd(spent.usd) if spent.is_priced else "not known"
+
+
 def told(spent: Spent) -> str:
     """Return what was spent in one sentence without its full stop: an estimate, with what it leaves out."""
+    if not spent.rows:
+        return "not known yet; no answer has been read"
     said = "not known"
     if spent.is_priced:
         prices = dated(spent.prices_as_of, from_file=spent.prices_of_file)

@@ -18,8 +18,10 @@ from pipeline.errors import ConfigError, CorruptObjectError
 from pipeline.ids import Digest, SampleId
 from pipeline.samples.checks import COLUMNS, At, checked, numbered
 from pipeline.samples.content import column_digest
+from pipeline.wording import nearest
 
 _TEXTS_AT_ONCE = 64
+_SPELLED_LIKE = 0.88  # `groups` is like `group`, and `content` not like `context`
 
 
 class Samples(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,6 +113,13 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
     def has(self, name: str) -> bool:
         """Say whether some sample has a value in the column of this name."""
         return name in self.table.column_names and self.table.column(name).null_count < len(self)
+
+    def misnamed(self) -> dict[str, str]:
+        """Return the columns that mean nothing here and are spelled almost like one that is missing, and that one."""
+        missing = [name for name in (*COLUMNS, "statement") if not self.has(name)]
+        others = (name for name in self.table.column_names if name not in (*COLUMNS, "statement"))
+        near = {name: nearest(name, missing, like=_SPELLED_LIKE) for name in others}
+        return {name: meant for name, meant in near.items() if meant}
 
     def _optional(self, name: str, kind: pa.DataType) -> list[Any]:  # Any: values of the kind, or None
         """Return the values of a column that need not be there; one of another kind is metadata and means nothing."""

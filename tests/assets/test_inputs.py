@@ -72,11 +72,24 @@ def test_a_name_that_no_file_has_is_refused_with_the_one_that_was_meant(home: Ca
         planned_from_file(here.worker, ExperimentName("gone"))
 
 
+def test_pairs_name_the_judges_whose_price_nobody_knows(
+    home: Callable[..., Home], experiment_file: Callable[..., Path]
+) -> None:
+    unknown = "{provider: openai, model: of-next-year}"
+    here = home(judges=f"[{unknown}]")
+    told = shown(with_pairs(here).materialize("pairs", keys=["essays"]), "pairs")["essays"]
+    assert told["cost of all, about"] == "not known for openai of-next-year (batch)"
+    experiment_file(judges=f"[{unknown}, {{provider: openai, model: gpt-6-luna}}]")
+    told = shown(here.materialize("pairs", keys=["essays"]), "pairs")["essays"]
+    assert str(told["cost of all, about"]).endswith(", not a bill; not known for openai of-next-year (batch)")
+
+
 def test_pairs_tell_how_much_nobody_asked_for_yet(home: Callable[..., Home]) -> None:
     here = with_pairs(home(more="batch: {segments: 3}"))
     here.materialize("submitted_batches", keys=here.segments()[:1])
     told = shown(here.materialize("pairs", keys=["essays"]), "pairs")["essays"]
     assert (told["requests"], told["requests nobody asked for yet"]) == (15, 10)
+    assert told["cost of all, about"] == "< $0.01 to $0.04 at prices of 2026-11-16, an estimate, not a bill"
     head, _, line = str(told["grid"]).splitlines()
     assert head == "| run | requests | segments | not asked for | ≈ input tokens |"
     assert line.startswith("| essays--default--openai--gpt-6-luna--default--forward | 15 | 3 | 10 |")

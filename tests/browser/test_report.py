@@ -31,6 +31,21 @@ const ends = [...document.querySelectorAll("body *")].map((part) => Math.floor(p
 document.title = `widest=${Math.max(...ends)}`;
 </script>"""
 
+WORDS = """<script>
+const broken = [...document.querySelectorAll("table.matrix thead th")].flatMap((cell) => {
+  const room = cell.getBoundingClientRect().width;
+  return cell.innerText.split(/[\\s/-]+/).filter((word) => {
+    const alone = Object.assign(document.createElement("span"), {textContent: word});
+    alone.style.cssText = "position:absolute;white-space:nowrap";
+    cell.append(alone);
+    const wide = alone.getBoundingClientRect().width;
+    alone.remove();
+    return wide > room;
+  });
+});
+document.title = `broken=${broken.join()}.`;
+</script>"""
+
 
 def chromium() -> str:
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -56,8 +71,11 @@ def artefacts() -> Path:
     return folder
 
 
-def a_page(contestants: int, *, between: str = "-") -> str:
-    makers = {"gpt-6-luna": 0.9, "claude-haiku-5-5": -0.2, "gemini-3.8-flash": 0.0}
+MAKERS = {"gpt-6-luna": 0.9, "claude-haiku-5-5": -0.2, "gemini-3.8-flash": 0.0}
+
+
+def a_page(contestants: int, *, between: str = "-", more: tuple[str, ...] = ()) -> str:
+    makers = MAKERS | dict.fromkeys(more, 0.0)
     names = [f"{('gpt', 'claude', 'llama')[at % 3]}-with-a-long-name-{at}" for at in range(contestants)]
     names = [name.replace("-", between) for name in names]
     table = a_study(contestants, judges=makers, ties=0.05, names=names)
@@ -95,6 +113,15 @@ def test_nothing_runs_over_the_edge_and_nothing_is_fetched(contestants, width, t
     assert (over, asked) == (0, 0)
     assert whole <= inner
     assert tables > 7
+
+
+def test_on_a_phone_no_word_above_a_column_is_broken(tmp_path):
+    page = a_page(6, more=("gemini-3.8-flash (low)", "gemini-3.8-flash (medium)", "gemini-3.8-flash (high)"))
+    probed = tmp_path / "probed.html"
+    open_policy = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)
+    probed.write_text(open_policy.replace("</body>", f"{WORDS}</body>"), encoding="utf-8")
+    seen = browse("--window-size=400,3000", "--dump-dom", probed.as_uri())
+    assert "<title>broken=.</title>" in seen, re.search(r"<title>.*</title>", seen)
 
 
 @pytest.mark.parametrize("contestants", [2, 24, 25, 60])

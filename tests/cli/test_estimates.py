@@ -5,6 +5,7 @@ from decimal import Decimal
 
 import pytest
 
+from pipeline.simulator import Simulator
 from tests.cli.conftest import Pairlog
 from tests.conftest import ExperimentFile
 
@@ -72,3 +73,17 @@ def test_a_price_in_the_file_is_counted_with(pairlog: Pairlog, experiment_file: 
     assert (found["cost_without"], found["prices_as_of"]) == ([], ["2026-11-16"])
     said = pairlog("plan", experiment_file(judges=OWN)).err
     assert "an estimate at prices of 2026-11-16 and of the file, not a bill" in said
+
+
+def test_plan_says_what_the_new_requests_of_a_study_that_grew_cost(
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile
+) -> None:
+    assert pairlog("submit", experiment_file()).code == 0
+    again = pairlog("plan", experiment_file()).err
+    assert again.rstrip().endswith("already; 0 of these requests are new")
+    grown = "[{provider: openai, model: gpt-6-luna}, {provider: openai, model: gpt-6-sol, reasoning: none}"
+    said = pairlog("plan", experiment_file(judges=f"{grown}]")).err
+    assert "already; 15 of these requests are new, for ≈ $0.01 to $0.05\n" in said
+    unpriced = f"{grown}, {{provider: openai, model: of-next-year}}]"
+    said = pairlog("plan", experiment_file(judges=unpriced)).err
+    assert "; 30 of these requests are new, for ≈ $0.01 to $0.05, those without a known price left out\n" in said

@@ -93,6 +93,7 @@ def test_plan_says_how_many_blank_rows_were_left_out(pairlog: Pairlog, tmp_path:
         ),
         ("judges: [{provider: openai, model: gpt-6-luna, reasoning: huge}]", "line 3: judges[0]: "),
         ("pairs: {design: random, count: 9}", "line 3: pairs.count is 9, but only 3 pairs exist"),
+        ("directions: both", "line 3: directions is 'both'; it must be a list: [forward], [reverse] or [forward, "),
         ("pairs: {design: groups}", "line 3: pairs.design is groups, but no sample has a group"),
         (
             "criterion: coherence",
@@ -215,3 +216,25 @@ def test_plan_counts_parts_and_unpaired_samples(pairlog: Pairlog, experiment_fil
     assert (document["parts"], document["unpaired"]) == (2, 3)
     document = json.loads(pairlog("plan", experiment_file(), "--json").out)
     assert (document["parts"], document["unpaired"]) == (1, 0)
+
+
+def test_a_column_that_looks_like_a_slip_of_the_pen_is_told_of_before_anything_is_paid_for(
+    pairlog: Pairlog, simulator: Simulator, tmp_path: Path
+) -> None:
+    (tmp_path / "s.csv").write_text("id,text,groups,Contestant,content,score\na,one,1,x,c,5\nb,two,2,y,c,6\n")
+    (tmp_path / "e.yaml").write_text("name: few\nsamples: s.csv\njudges: [{provider: openai, model: gpt-6-luna}]\n")
+    for command in ("plan", "submit"):
+        said = pairlog(command, "e.yaml").err
+        assert "note: the column 'groups' of the samples means nothing here; did you mean group?" in said
+        assert "note: the column 'Contestant' of the samples means nothing here; did you mean contestant?" in said
+        assert said.count("means nothing here") == 2
+
+
+def test_samples_of_which_only_some_have_a_group_are_refused_by_the_id_to_look_for(
+    pairlog: Pairlog, tmp_path: Path
+) -> None:
+    (tmp_path / "s.csv").write_text("id,text,group\na,one,x\nb,two,\nc,three,x\n")
+    (tmp_path / "e.yaml").write_text("name: few\nsamples: s.csv\njudges: [{provider: openai, model: gpt-6-luna}]\n")
+    called = pairlog("plan", "e.yaml")
+    assert called.code == 2
+    assert "e.yaml, line 2: samples: 1 of 3 have no group while others have one (the first is 'b'); give" in called.err

@@ -47,3 +47,20 @@ def test_status_and_report_say_where_a_price_is_not_known_until_the_file_gives_o
     assert cost["usd"] == pytest.approx(cost["input_tokens"] / 1e6 + cost["output_tokens"], abs=1e-6)
     assert (cost["prices_as_of"], cost["prices_of_file"]) == ([], True)
     assert len(simulator.ledger.batches) == 1
+
+
+def test_status_tells_the_cost_of_each_run_and_that_none_is_known_before_an_answer_is_read(
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile
+) -> None:
+    priced = "{provider: openai, model: gpt-6-luna, price: {input: 0, output: 100000}}"
+    judges = f"[{priced}, {{provider: openai, model: of-next-year}}]"
+    file = experiment_file(judges=judges)
+    assert pairlog("submit", file).code == 0
+    said = pairlog("status", "--cost").err
+    assert "cost so far: not known yet; no answer has been read\n" in said
+    assert pairlog("run", file, "--interval", 0).code == 0
+    (found,) = json.loads(pairlog("status", "--cost", "--json").out)["experiments"]
+    said, dollars = pairlog("status", "--cost").err, f"${found['cost']['usd']:,.2f}"
+    assert "≈ USD" in said
+    assert (said.count(dollars), said.count("not known")) == (3, 1), "of the run, of all, in the sentence; of the other"
+    assert "≈ USD" not in pairlog("status").err

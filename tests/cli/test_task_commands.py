@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -130,3 +131,17 @@ def test_confidences_are_written_as_the_judge_said_them(
     lines = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
     assert [float(each) for each in written] == [json.loads(row["content"])["confidence"] for row in lines]
     assert max(map(len, written)) <= 4
+
+
+def test_the_guides_table_of_outputs_that_are_there_already_gives_a_leaderboard(
+    pairlog: Pairlog, simulator: Simulator, tmp_path: Path
+) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "tasks.md").read_text(encoding="utf-8")
+    told = re.search(r"already have: a table\n.*?```\n(.*?)```.*?```yaml\n(.*?)```", guide, re.DOTALL)
+    assert told is not None
+    (tmp_path / "outputs.csv").write_text(told[1], encoding="utf-8")
+    (tmp_path / "board.yaml").write_text(told[2], encoding="utf-8")
+    assert pairlog("run", "board.yaml", "--interval", 0).code == 0
+    found = json.loads(pairlog("rank", "board", "--json").out)
+    assert {each["contestant"] for each in found["contestants"]} == {"gpt-6-luna", "gpt-6-sol"}
+    assert found["comparisons"] == 4

@@ -71,6 +71,8 @@ def test_a_store_copied_from_a_mistyped_address_is_a_mistake(pairlog: Pairlog, t
         (["resume", "--interval", "-1"], "interval"),
         (["frobnicate"], "frobnicate"),
         (["plan"], "FILE"),
+        (["rank", "x", "--per", "judge", "--per", "group"], "'--per': given 2 times, and only one value can count"),
+        (["run", "x.yaml", "--most-cost", "1", "--most-cost=9"], "'--most-cost': given 2 times"),
         (["status", "--store", "ftp://user:hunter2@x/y"], "ftp"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,

@@ -148,6 +148,7 @@ def test_an_empty_column_of_groups_is_no_group():
         ({"design": "groups", "groups": [None] * 5}, "no sample has a group"),
         ({"groups": ["a", "a", None, "b", None]}, "2 of 5 have no group (the first is number 3)"),
         ({"design": "random", "count": 11}, "pairs.count is 11, but only 10 pairs exist"),
+        ({"design": "random", "count": 2, "groups": list("aabcd")}, "pairs.count is 2, but only 1 pair exists; "),
         ({"design": "random", "count": 1, "groups": list("abcde")}, "pairs.count is 1, but only 0 pairs exist"),
         ({"design": "random", "count": 0}, "pairs.count is 0; it must be at least 1"),
         ({"design": "random", "count": -1}, "pairs.count is -1; it must be at least 1"),

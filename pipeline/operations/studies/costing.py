@@ -8,7 +8,7 @@ import msgspec
 from pipeline.domain import Judge
 from pipeline.ids import RunId
 from pipeline.operations.studies.plans import Plan, RunPlan
-from pipeline.prices import Estimate, Load, Span, answer_tokens, estimate, in_all, terms_of
+from pipeline.prices import Estimate, Load, Span, answer_tokens, dated, estimate, in_all, terms_of, usd_span
 from pipeline.tasks import task_named
 from pipeline.wording import and_more
 
@@ -53,6 +53,17 @@ def _estimated(planned: Plan, run: RunPlan, day: date) -> RunEstimate:
     terms = terms_of(judge.provider, judge.model, judge.mode, own=planned.experiment.prices or ())
     cost = estimate(load, answer, terms, day)
     return RunEstimate(run_id=run.config.run_id, judge=judge, answer=answer, cost=cost)
+
+
+def told_estimate(found: PlanEstimate) -> str:
+    """Return what all would probably cost in one line, and for which judges nobody knows."""
+    unknown = f"not known for {names_of(found.unpriced)}" if found.unpriced else ""
+    if all(run.cost is None for run in found.runs):
+        return unknown
+    total = found.total
+    prices = dated(total.dates, from_file=None in total.as_of)
+    known = f"{usd_span(total.low, total.high)} at prices {prices}, an estimate, not a bill"
+    return f"{known}; {unknown}" if unknown else known
 
 
 def _named(judge: Judge) -> str:

@@ -160,6 +160,8 @@ def _folder(location: str) -> str:
 def _pairs(file: ExperimentFile, samples: Samples, places: Places) -> Pairs:
     asked = file.pairs
     groups = samples.groups()
+    with places.at("samples"):
+        _check_groups(samples, groups)
     with places.at("pairs", "count" if asked.count is not None else "design"):
         return pairing.make_pairs(
             len(samples),
@@ -169,6 +171,17 @@ def _pairs(file: ExperimentFile, samples: Samples, places: Places) -> Pairs:
             share=asked.share,
             seed=asked.seed,
             order=asked.order,
+        )
+
+
+def _check_groups(samples: Samples, groups: list[str | None]) -> None:
+    """Raise ConfigError, with the id to look for, if only some samples have a group."""
+    without = groups.count(None)
+    if 0 < without < len(groups):
+        first = samples[groups.index(None)].sample_id
+        raise ConfigError(
+            f"samples: {without:,} of {len(groups):,} have no group while others have one (the first is {first!r}); "
+            "give every sample a group, or none"
         )
 
 

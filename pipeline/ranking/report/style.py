@@ -60,7 +60,7 @@ td.wide{width:34%;min-width:9rem}
 table.matrix{width:auto;font-size:.8rem}
 table.matrix td{text-align:center;min-width:2.6rem;border:1px solid var(--paper)}
 table.matrix thead th:not(:first-child){text-align:center}
-table.matrix thead th{white-space:normal;max-width:9rem;overflow-wrap:anywhere;vertical-align:bottom}
+table.matrix thead th{white-space:normal;max-width:9rem;overflow-wrap:break-word;vertical-align:bottom}
 table.matrix th[scope=row]{max-width:16rem;position:sticky;left:0;background:var(--paper);border-color:var(--paper)}
 table.matrix tr.edge>*{border-top:2px solid var(--ink)}
 table.dense td{min-width:.85rem;width:.85rem;height:1.05rem;padding:0;line-height:1}
@@ -117,5 +117,6 @@ pre{white-space:pre-wrap;overflow-wrap:anywhere}
  table.matrix{font-size:7pt}
  table.matrix td{min-width:0;padding:.15rem .1rem}
  th[scope=row],table.matrix th[scope=row]{min-width:5rem;overflow-wrap:anywhere}
+ table.matrix thead th{overflow-wrap:anywhere}
 }
 """
