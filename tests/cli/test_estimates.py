@@ -61,7 +61,7 @@ def test_plan_names_a_price_that_is_not_known_and_what_to_write(
     assert "not known" in said
     assert (
         "note: no price is known for openai of-next-year (batch): add `price: {input: …, output: …}` at the judge, in "
-        "USD for a million tokens; the sum is without it"
+        "USD for a million tokens (0 for a model of your own); the sum is without it"
     ) in said
 
 
