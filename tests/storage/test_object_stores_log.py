@@ -68,7 +68,7 @@ def test_a_commit_that_was_overwritten_by_another_is_noticed(written: S3Store, g
 
 
 @pytest.mark.parametrize(
-    ("old", "new"), [(b'"batch-planned"', b'"batch-blessed"'), (b'"schema":1', b'"schema":2')], ids=["type", "schema"]
+    ("old", "new"), [(b'"batch-planned"', b'"batch-blessed"'), (b'"schema":2', b'"schema":3')], ids=["type", "schema"]
 )
 def test_what_a_newer_version_wrote_stops_the_reader(written: S3Store, old: bytes, new: bytes) -> None:
     key = keys.commit(RUN, 3)

@@ -12,7 +12,9 @@ from pipeline.prices import Estimate, Load, Span, answer_tokens, dated, estimate
 from pipeline.tasks import task_named
 from pipeline.wording import and_more
 
-PRICE_REMEDY = "add `price: {input: …, output: …}` at the judge, in USD for a million tokens (0 for a model of your own)"
+PRICE_REMEDY = (
+    "add `price: {input: …, output: …}` at the judge, in USD for a million tokens (0 for a model of your own)"
+)
 
 
 class RunEstimate(msgspec.Struct, frozen=True, kw_only=True):
