@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 import pyarrow as pa
-import scipy.stats
+import scipy  # loads `stats` when it is asked for: that takes longer than all the rest
 
 from pipeline.ranking.columns import Comparisons, Factor, read
 from pipeline.ranking.rankings import rank_comparisons

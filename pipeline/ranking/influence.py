@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 import numpy.typing as npt
-import scipy.stats
+import scipy  # loads `stats` when it is asked for: that takes longer than all the rest
 
 from pipeline.ranking.bradley_terry import MILD
 from pipeline.ranking.cells import Cells, sum_up

@@ -13,12 +13,12 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import scipy.stats
 
 from pipeline.domain import Measure
 from pipeline.ranking.agreement import alphas, coincidences, kappas
 from pipeline.ranking.columns import Floats, judge_labels
 from pipeline.ranking.draws import Poisson, bits
+from pipeline.ranking.uncertainty import student
 from pipeline.ranking.win_rate import wilson
 
 _CONFIDENCE = 0.95
@@ -128,7 +128,7 @@ def _cell(names: tuple[str, ...], choice: str | None, worth: Floats, *, is_share
     why = _unknowable(worth)
     if why:
         return Cell(names=names, samples=count, value=value, low=None, high=None, why=why, choice=choice)
-    reach = float(scipy.stats.t.isf((1 - _CONFIDENCE) / 2, count - 1)) * float(worth.std(ddof=1)) / np.sqrt(count)
+    reach = student((1 - _CONFIDENCE) / 2, count - 1) * float(worth.std(ddof=1)) / np.sqrt(count)
     low, high = max(value - reach, bounds[0]), min(value + reach, bounds[1])
     return Cell(names=names, samples=count, value=value, low=low, high=high, choice=choice)
 

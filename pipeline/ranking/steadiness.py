@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import scipy.stats
+import scipy  # loads `stats` when it is asked for: that takes longer than all the rest
 
 from pipeline.ranking.columns import Comparisons, Factor, column, factor, judge_labels
 from pipeline.ranking.findings import JudgeFindings, PositionBias, Share

@@ -3,7 +3,7 @@
 import msgspec
 import numpy as np
 import numpy.typing as npt
-import scipy.stats
+import scipy.special
 
 from pipeline.ranking.columns import Floats, Ints
 from pipeline.ranking.leverage import Rows
@@ -39,7 +39,7 @@ def win_rates(rows: Rows, *, contestants: int, confidence: float) -> WinRates:
 
 def wilson(rate: Floats, count: Floats, *, confidence: float) -> tuple[Floats, Floats]:
     """Return Wilson's interval for shares out of counts that need not be whole."""
-    width = scipy.stats.norm.isf((1 - confidence) / 2)
+    width = -scipy.special.ndtri((1 - confidence) / 2)
     weight = width**2 / np.maximum(count, 1e-9)
     middle = (rate + weight / 2) / (1 + weight)
     reach = np.sqrt(rate * (1 - rate) * weight + weight**2 / 4) / (1 + weight)

@@ -77,6 +77,7 @@ def test_importing_is_quick_and_contacts_nobody() -> None:
         "sys.addaudithook(lambda event, _: asked.append(event) if event.startswith('socket.') else None)\n"
         "import assets\n"
         "assert not {'socket.connect', 'socket.getaddrinfo'} & set(asked), asked\n"
+        "assert 'scipy.stats' not in sys.modules, 'a second and more, and only reports need it'\n"
         "print(time.process_time())\n"
     )
     for _ in range(2):  # the first one may have to compile
