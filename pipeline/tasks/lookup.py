@@ -33,8 +33,11 @@ class Lookup:
         self._words = words
         self._start = np.uint32(positions[0])
         count = int(positions[-1]) - int(positions[0]) + 1
-        self._places = np.full(count + 1, -1, np.int64)  # the last is for all that is elsewhere: before is far beyond
-        self._places[positions - positions[0]] = np.arange(len(positions))
+        self._places: Positions | None = None  # without gaps each stands as far behind the first as it says
+        if count != len(positions):
+            # the last one is for all that is elsewhere: what is before is far beyond
+            self._places = np.full(count + 1, -1, np.int64)
+            self._places[positions - positions[0]] = np.arange(len(positions))
 
     def places(self, ids: "Sequence[str] | Column") -> Positions:
         """Return where among the positions each id stands, -1 for an id of no request of the batch."""
@@ -51,7 +54,8 @@ class Lookup:
 
     def _found(self, words: Words) -> Positions:
         """Return where each id stands: where it says, if it is there from its first letter to its last."""
-        places = self._places.take(_hints(words) - self._start, mode="clip")
+        steps = _hints(words) - self._start
+        places = steps.astype(np.int64) if self._places is None else self._places.take(steps, mode="clip")
         places[~_same(self._words.take(places, axis=0, mode="clip"), words)] = -1
         return places
 
