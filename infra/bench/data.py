@@ -80,34 +80,37 @@ def opened_run(hand: Worker, study: Path) -> Run:
 
 def answer_all(run: Run) -> None:
     """Bring every batch to where its outputs lie in the store, unread."""
-    texts = _answers()
+    beginnings, ends = _halves()
     for batch in run.state.batches.values():
         key = keys.output(run.run_id, batch.batch_id, attempt=1, part="output", source="file")
-        measured = Measured(_lines(run, batch, texts))
+        measured = Measured(_lines(run, batch, beginnings, ends))
         run.worker.store.put_stream(key, compressed(measured))
         _record(run, batch, RawPart(name="output", key=key, digest=measured.digest(), bytes=measured.size))
 
 
-def _answers() -> list[bytes]:
-    """Return 20,000 contents: 1 in 125 without a tag, as many with two that differ."""
+def _halves() -> tuple[list[bytes], list[bytes]]:
+    """Return how 20,000 answers begin and how as many end: 1 in 125 without a tag, as many with two that differ."""
     chance = random.Random(2)
-    made: list[bytes] = []
+    beginnings: list[bytes] = []
+    ends: list[bytes] = []
     for number in range(20_000):
         tag = TAG % chance.choice((1, 2))
-        said = prose(chance, 850) + "\n\n" + ("" if number % 125 == 0 else tag)
+        said = prose(chance, 425) + "\n\n" + ("" if number % 125 == 0 else tag)
         said += TAG % 1 + TAG % 2 if number % 125 == 1 else ""
-        made.append(json.dumps(said)[1:-1].encode())
-    return made
+        beginnings.append(json.dumps(prose(chance, 425) + " ")[1:-1].encode())
+        ends.append(json.dumps(said)[1:-1].encode())
+    return beginnings, ends
 
 
-def _lines(run: Run, batch: BatchState, texts: list[bytes]) -> Iterator[bytes]:
-    """Yield the answers in shuffled order; some requests have none."""
+def _lines(run: Run, batch: BatchState, beginnings: list[bytes], ends: list[bytes]) -> Iterator[bytes]:
+    """Yield the answers in shuffled order, hardly two of them alike, as judges write them; some requests have none."""
     chance = random.Random(batch.batch_id)
     ids = run.renderer.request_ids(run.members(batch)).to_pylist()
     chance.shuffle(ids)
     for number, name in enumerate(ids[: round(len(ids) * (1 - SHARE_MISSING))]):
         usage = {"prompt": 1_300 + number % 200, "completion": 200 + number % 100, "created": 1_790_000_000 + number}
-        yield LINE % {b"id": name.encode(), b"number": number, b"content": chance.choice(texts), **_bytes(usage)}
+        said = chance.choice(beginnings) + chance.choice(ends)
+        yield LINE % {b"id": name.encode(), b"number": number, b"content": said, **_bytes(usage)}
 
 
 def _bytes(named: dict[str, int]) -> dict[bytes, int]:
