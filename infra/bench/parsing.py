@@ -266,14 +266,18 @@ def published(folder: Path) -> pa.Table:
 
 
 def equality(folder: Path, size: int) -> Result:
-    """Whether a script's table and ours say the same about every request."""
+    """Whether a script's table and ours say the same about every request, in answers that are not one another's."""
     json_pandas(folder, size)
     names = [name for name in SCHEMA.names if name not in {"batch_id", "remote_batch_id", "judged_at", "attempt"}]
     mine, theirs = (
         table.select(names).sort_by("request_id").to_pylist()
         for table in (published(folder), pq.read_table(folder / "script.parquet"))
     )
-    return {"equal": float(msgspec.json.encode(mine) == msgspec.json.encode(theirs))}
+    said = [row["content"] for row in mine if row["content"] is not None]
+    return {
+        "equal": float(msgspec.json.encode(mine) == msgspec.json.encode(theirs)),
+        "distinct": len(set(said)) / len(said),
+    }
 
 
 def bars(folder: Path, sizes: dict[str, int], rounds: int) -> list[Bar]:
@@ -293,6 +297,7 @@ def bars(folder: Path, sizes: dict[str, int], rounds: int) -> list[Bar]:
         at_least(stage, "of decoding and writing alone", ratios(seen, "parsing.decode_and_write", mine), 0.55),
         at_least(stage, "of reading the bytes", ratios(seen, "parsing.reading", mine), 0.01),
         at_least(stage, "table equal to the script's", values(same, "parsing.equality", "equal"), 1, ""),
+        at_least(stage, "share of answers like no other", values(same, "parsing.equality", "distinct"), 0.99, ""),
         at_most(stage, f"memory at {size:,}, of json.loads and pandas", ratios(seen, mine, naive, of="rss"), 0.1),
         at_most(stage, f"memory at {size:,}", values(seen, mine, "rss"), 512, " MB"),
         at_most(stage, f"memory at {size:,}, of its own at {few:,}", grown, 1.2),

@@ -36,7 +36,7 @@ def test_every_case_of_a_stage_runs_and_says_the_same(name: str, size: int, case
     checks = {
         result[check]
         for result in found.values()
-        for check in ("equal", "exact", "whole", "ok", "same")
+        for check in ("equal", "distinct", "exact", "whole", "ok", "same")
         if check in result
     }
     assert checks <= {1.0}
