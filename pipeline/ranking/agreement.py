@@ -22,7 +22,7 @@ Verdicts = npt.NDArray[np.int8]
 
 def verdicts(data: Comparisons) -> Verdicts:
     """Return a row for each pair and a column for each judge: 1, 0, -1, or 9 where the judge did not judge the pair."""
-    shape = (len(data.pair.labels), len(data.judge.labels))
+    shape = (data.pair.count, data.judge.count)
     place = data.pair.codes.astype(np.int64) * shape[1] + data.judge.codes
     votes = np.bincount(place, data.leaning, minlength=shape[0] * shape[1])
     seen = np.bincount(place, minlength=shape[0] * shape[1]) > 0

@@ -16,19 +16,31 @@ Floats = npt.NDArray[np.float64]
 Halves = npt.NDArray[np.int8]
 
 _NEEDED = ("first_id", "second_id", "status", "outcome")
+_JUDGE = ("provider", "model", "reasoning")
+_READ = (*_NEEDED, *_JUDGE, "first_contestant", "second_contestant", "pair_id", "group", "template", "criterion")
 _FACTORS = ("pair", "group", "judge", "template", "first_sample", "second_sample", "criterion")
 _HALVES = {"first": 2, "tie": 1, "second": 0}
 
 
 class Factor(msgspec.Struct, frozen=True, kw_only=True):
-    """A column of labels as codes into a sorted list of the labels."""
+    """A column of labels as codes into the sorted labels, which are a column too: pairs have a million of them."""
 
-    labels: tuple[str, ...]
+    names: pa.StringArray
     codes: Ints
+
+    @property
+    def count(self) -> int:
+        """How many labels there are."""
+        return len(self.names)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels, made anew each time."""
+        return tuple(self.names.to_pylist())
 
     def take(self, rows: npt.NDArray[np.bool_] | npt.NDArray[np.intp]) -> "Factor":
         """Return the factor of some rows, with the same labels."""
-        return Factor(labels=self.labels, codes=self.codes[rows])
+        return Factor(names=self.names, codes=self.codes[rows])
 
 
 class Comparisons(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,27 +92,50 @@ class Comparisons(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def factor(column: pa.ChunkedArray) -> Factor:
-    """Return the column's codes and its sorted labels; null is the empty label."""
-    encoded = _plain(column).dictionary_encode().combine_chunks()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = (
-            encoded.chunk(0)
-            if encoded.num_chunks
-            else pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), pa.array([], pa.string()))
-        )
-    order = pc.array_sort_indices(encoded.dictionary)
-    places = np.empty(len(order), dtype=np.int32)
-    places[order.to_numpy()] = np.arange(len(order), dtype=np.int32)
-    codes = places[encoded.indices.to_numpy(zero_copy_only=False)] if len(order) else np.empty(0, np.int32)
-    return Factor(labels=tuple(encoded.dictionary.take(order).to_pylist()), codes=codes)
+    """Return the column's codes and its sorted labels, those that occur; null is the empty label."""
+    if not len(column):
+        return Factor(names=pa.array([], pa.string()), codes=np.empty(0, np.int32))
+    encoded = _coded(column)
+    codes = encoded.indices.to_numpy(zero_copy_only=False)
+    occurs = np.zeros(len(encoded.dictionary), dtype=bool)
+    occurs[codes] = True
+    order = pc.array_sort_indices(encoded.dictionary).to_numpy()
+    order = order[occurs[order]]
+    places = np.empty(len(occurs), dtype=np.int32)
+    places[order] = np.arange(len(order), dtype=np.int32)
+    return Factor(names=encoded.dictionary.take(pa.array(order)), codes=places[codes])
+
+
+def _coded(column: pa.ChunkedArray) -> pa.DictionaryArray:
+    """Return the texts as codes, in one piece; not all of the labels need occur."""
+    has_codes = pa.types.is_dictionary(column.type) and not column.null_count
+    coded = column.unify_dictionaries() if has_codes else _plain(column).dictionary_encode()
+    whole = coded.combine_chunks()
+    return whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole
 
 
 def judge_labels(table: pa.Table) -> pa.ChunkedArray:
     """Return one name for each row's judge: provider/model, and the reasoning level if it is not the default."""
+    found = judges(table)
+    return pa.chunked_array([found.names.take(pa.array(found.codes))])
+
+
+def judges(table: pa.Table) -> Factor:
+    """Return the factor of the rows' judges, by their names."""
     if "model" not in table.column_names:
-        return _constant(table, "judge")
-    provider, model = _text(table, "provider"), _text(table, "model")
-    reasoning = _text(table, "reasoning")
+        return factor(_constant(table, "judge"))
+    parts = [column(table, name) for name in _JUDGE]
+    shape = tuple(max(part.count, 1) for part in parts)
+    mixed = np.ravel_multi_index(tuple(part.codes for part in parts), shape)
+    occurs = np.zeros(np.prod(shape), dtype=bool)
+    occurs[mixed] = True
+    of = np.unravel_index(np.flatnonzero(occurs), shape)
+    each = [part.names.take(pa.array(codes)) for part, codes in zip(parts, of, strict=True)]
+    named = factor(pa.chunked_array([_judge_names(*each)]))
+    return Factor(names=named.names, codes=named.codes[(np.cumsum(occurs) - 1)[mixed]])
+
+
+def _judge_names(provider: pa.StringArray, model: pa.StringArray, reasoning: pa.StringArray) -> pa.StringArray:
     plain = pc.or_(pc.equal(reasoning, ""), pc.equal(reasoning, "default"))
     ending = pc.if_else(plain, "", pc.binary_join_element_wise(" (", reasoning, ")", ""))
     start = pc.if_else(pc.equal(provider, ""), "", pc.binary_join_element_wise(provider, "/", ""))
@@ -109,7 +144,7 @@ def judge_labels(table: pa.Table) -> pa.ChunkedArray:
 
 def column(table: pa.Table, name: str) -> Factor:
     """Return a column's factor, one empty label where the table has no such column."""
-    return factor(_text(table, name))
+    return factor(table[name] if name in table.column_names else _constant(table, ""))
 
 
 def read(table: pa.Table, *, by: str = "contestant") -> Comparisons:
@@ -117,15 +152,16 @@ def read(table: pa.Table, *, by: str = "contestant") -> Comparisons:
     missing = [name for name in _NEEDED if name not in table.column_names]
     if missing:
         raise ConfigError(f"the comparisons have no column {missing[0]}: they have {', '.join(table.column_names)}")
-    everyone = _sides(table, by)
-    kept, excluded = _countable(table, everyone)
-    good = table.filter(pa.array(kept))
+    looked_at = table.select([name for name in _READ if name in table.column_names])
+    everyone = _sides(looked_at, by)
+    kept, excluded = _countable(looked_at, everyone)
+    good = looked_at.filter(pa.array(kept))
     count = len(table)
     first, second = everyone.codes[:count][kept], everyone.codes[count:][kept]
     seen = np.zeros(len(everyone.labels), dtype=bool)
     seen[first] = seen[second] = True
     renumbered = (np.cumsum(seen) - 1).astype(np.int32)
-    samples = factor(pa.chunked_array([*_text(good, "first_id").chunks, *_text(good, "second_id").chunks], pa.string()))
+    samples = factor(_joined(good["first_id"], good["second_id"]))
     return Comparisons(
         contestants=tuple(label for label, used in zip(everyone.labels, seen, strict=True) if used),
         first=renumbered[first],
@@ -133,11 +169,11 @@ def read(table: pa.Table, *, by: str = "contestant") -> Comparisons:
         halves=_halves(good),
         pair=_pairs(good),
         group=column(good, "group"),
-        judge=factor(judge_labels(good)),
+        judge=judges(good),
         template=column(good, "template"),
         criterion=column(good, "criterion"),
-        first_sample=Factor(labels=samples.labels, codes=samples.codes[: len(good)]),
-        second_sample=Factor(labels=samples.labels, codes=samples.codes[len(good) :]),
+        first_sample=Factor(names=samples.names, codes=samples.codes[: len(good)]),
+        second_sample=Factor(names=samples.names, codes=samples.codes[len(good) :]),
         excluded=excluded,
         unranked=tuple(label for label, used in zip(everyone.labels, seen, strict=True) if not used),
     )
@@ -148,16 +184,26 @@ def _sides(table: pa.Table, by: str) -> Factor:
     names = ("first_contestant", "second_contestant")
     if by == "sample" or any(name not in table.column_names for name in names):
         names = ("first_id", "second_id")
+    everyone = factor(_joined(*(table[name] for name in names)))
+    if not everyone.count or everyone.names[0].as_py():
+        return everyone
     sides = [_plain(table[name]) for name in names]
     fallback = [_plain(table[name]) for name in ("first_id", "second_id")]
     filled = [pc.if_else(pc.equal(side, ""), own, side) for side, own in zip(sides, fallback, strict=True)]
-    return factor(pa.chunked_array([*filled[0].chunks, *filled[1].chunks], pa.string()))
+    return factor(_joined(*filled))
+
+
+def _joined(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return two columns one after the other."""
+    if one.type != other.type:
+        one, other = _plain(one), _plain(other)
+    return pa.chunked_array([*one.chunks, *other.chunks], one.type)
 
 
 def _countable(table: pa.Table, sides: Factor) -> tuple[npt.NDArray[np.bool_], dict[str, int]]:
     """Return which rows count and how many do not, by reason."""
-    status, outcome = column(table, "status"), _text(table, "outcome")
-    known = pc.is_in(outcome, value_set=pa.array(list(_HALVES))).to_numpy()
+    status, outcome = column(table, "status"), column(table, "outcome")
+    known = np.array([label in _HALVES for label in outcome.labels], dtype=bool)[outcome.codes]
     answered = np.array([label == "ok" for label in status.labels], dtype=bool)[status.codes]
     same = sides.codes[: len(table)] == sides.codes[len(table) :]
     excluded = {

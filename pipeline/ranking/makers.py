@@ -69,7 +69,7 @@ def _preference(
         low=None,
         high=None,
     )
-    pairs = len(data.pair.labels)
+    pairs = data.pair.count
     one, other = (_by_pair(data.pair.codes[side], points[side], pairs) for side in (mine, theirs))
     gap = one - other
     gap = gap[np.isfinite(gap)]

@@ -129,7 +129,7 @@ def _jackknife(data: Comparisons, found: _Judged, options: RankingOptions) -> Fl
 
 def _fitted(data: Comparisons, kept: npt.NDArray[np.bool_], *, start: _Judged | None = None) -> _Judged:
     """Return the model fitted to some of the comparisons."""
-    judges = len(data.judge.labels)
+    judges = data.judge.count
     strata = Strata(
         names=data.judge.labels,
         codes=data.judge.codes[kept],
@@ -150,7 +150,7 @@ def _voted(data: Comparisons) -> Comparisons:
     some = data.take(rows)
     leaning = votes[some.pair.codes]
     halves = np.where(some.turned, 1 - leaning, 1 + leaning).astype(np.int8)
-    panel = Factor(labels=("panel",), codes=np.zeros(len(rows), dtype=np.int32))
+    panel = Factor(names=pa.array(["panel"]), codes=np.zeros(len(rows), dtype=np.int32))
     return msgspec.structs.replace(some, halves=halves, judge=panel, excluded=data.excluded, unranked=data.unranked)
 
 

@@ -87,7 +87,7 @@ def _hopeless(data: Comparisons) -> str | None:
 
 def _is_nested(data: Comparisons) -> bool:
     """Say whether there are several groups and no contestant stands in two of them."""
-    groups = len(data.group.labels)
+    groups = data.group.count
     places = np.unique(
         np.concatenate([data.first, data.second]).astype(np.int64) * groups + np.tile(data.group.codes, 2)
     )

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import scipy  # loads `stats` when it is asked for: that takes longer than all the rest
 
-from pipeline.ranking.columns import Comparisons, Factor, column, factor, judge_labels
+from pipeline.ranking.columns import Comparisons, Factor, column, judges
 from pipeline.ranking.findings import JudgeFindings, PositionBias, Share
 from pipeline.ranking.win_rate import wilson
 
@@ -28,7 +28,7 @@ def judge_findings(
     table: pa.Table, data: Comparisons, lengths: Mapping[str, float] | None
 ) -> tuple[JudgeFindings, ...]:
     """Return the findings for each judge with each template, in the order of their names."""
-    judge, template = factor(judge_labels(table)), column(table, "template")
+    judge, template = judges(table), column(table, "template")
     rows = _status_counts(judge, template, column(table, "status"))
     cell, names = _cells(data, judge.labels, template.labels)
     orders = both_orders(cell, data, cells=len(names))
@@ -57,7 +57,7 @@ def judge_findings(
 
 def both_orders(cell: npt.NDArray[np.int64], data: Comparisons, *, cells: int) -> BothOrders:
     """Return, for each cell, how the majorities in the two orders of a pair compare."""
-    key, place = np.unique(cell * max(len(data.pair.labels), 1) + data.pair.codes, return_inverse=True)
+    key, place = np.unique(cell * max(data.pair.count, 1) + data.pair.codes, return_inverse=True)
     turned = data.turned
     sides = []
     for order in (~turned, turned):
@@ -67,7 +67,7 @@ def both_orders(cell: npt.NDArray[np.int64], data: Comparisons, *, cells: int) -
     (straight, one), (back, other) = sides
     both = one & other
     decided = both & (straight != 0) & (back != 0)
-    where = key // max(len(data.pair.labels), 1)
+    where = key // max(data.pair.count, 1)
     kinds = {
         "consistent": decided & (straight == back),
         "to_first": decided & (straight > back),

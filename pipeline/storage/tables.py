@@ -16,6 +16,7 @@ _ROWS_A_GROUP = 65_536
 _BYTES_A_GROUP = 16 * 2**20  # four times that made a batch of 200 MB take 536 MiB instead of 446
 _DISTINCT = frozenset({"request_id", "pair_id"})
 _LONG = frozenset({"content", "thoughts"})
+_CODES = pa.dictionary(pa.int32(), pa.string())
 _SCHEMA = "1"
 
 
@@ -69,6 +70,12 @@ def stream(store: Store, keys: Iterable[str], *, columns: list[str] | None = Non
     for key in keys:
         with opened(store, key) as file:
             yield from file.iter_batches(batch_size=16_384, columns=columns)
+
+
+def coded(schema: pa.Schema) -> pa.Schema:
+    """Return the schema with texts that repeat as codes, which take a tenth of the memory."""
+    repeat = {field.name for field in schema if pa.types.is_string(field.type) and field.name not in _DISTINCT | _LONG}
+    return pa.schema([field.with_type(_CODES) if field.name in repeat else field for field in schema])
 
 
 def filled(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

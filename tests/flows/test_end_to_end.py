@@ -1,6 +1,7 @@
 """The whole path on the simulator, in one process."""
 
 import csv
+import html
 from pathlib import Path
 
 import duckdb
@@ -10,7 +11,7 @@ import pytest
 
 from pipeline.errors import ConfigError
 from pipeline.ids import ExperimentName
-from pipeline.operations.reading.answers import answers_of, rows_digest, store_answers
+from pipeline.operations.reading.answers import answers_of, report, rows_digest, store_answers
 from pipeline.ranking import RankingOptions
 from pipeline.simulator import parse_faults
 from pipeline.storage import keys
@@ -306,3 +307,21 @@ def test_answers_are_named_after_the_rows_they_were_made_of_though_others_came_m
         {row["rows"] for batch in stream(worker.store, [each.ranking]) for row in batch.to_pylist()} for each in stored
     ]
     assert rests_on == [{15}, {30}]
+
+
+def test_a_ranking_holds_no_texts_and_the_report_shows_those_that_nobody_could_read(
+    simulate: Simulate, worker_for: WorkerFor, experiment_file: ExperimentFile
+) -> None:
+    worker = worker_for(simulate(faults=parse_faults("answer.both")))
+    finished(worker, experiment_file(samples=6))
+    found = answers_of(worker, ExperimentName("essays"), RankingOptions())
+    assert not {"content", "thoughts", "request_id"} & set(found.rows.column_names)
+    page = html.unescape(report(worker, ExperimentName("essays"), found))
+    unread = [
+        text
+        for text, status in zip(*(column(rows(worker), name) for name in ("content", "status")), strict=True)
+        if status == "unparsed"
+    ]
+    assert len(unread) == 15
+    _, shown = page.split("Answers that could not be read")
+    assert [text.split("</pre>")[0] for text in shown.split("<pre>")[1:]] == unread[:5]

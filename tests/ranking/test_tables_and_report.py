@@ -37,7 +37,6 @@ def a_rich_study() -> pa.Table:
     count = len(full)
     for name in ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens"):
         full = full.append_column(name, pa.array([7] * count, pa.int32()))
-    full = full.append_column("content", pa.array([NASTY] * count))
     return full.append_column("reason", pa.array(["two <b>answers</b>"] * count))
 
 
@@ -49,6 +48,7 @@ def a_page(table: pa.Table, options: RankingOptions | None = None, **more: Any) 
         experiment="essays & <more>",
         parts=breakdowns(table),
         panel=panel(table),
+        unread=[NASTY],
         **more,
     )
 

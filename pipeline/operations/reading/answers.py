@@ -13,7 +13,7 @@ from pipeline.events import RowsPublished
 from pipeline.ids import Digest, ExperimentName, RunId, digest, digest_of
 from pipeline.operations.reading.absences import absent_in
 from pipeline.operations.reading.costs import spent_by
-from pipeline.operations.reading.results import table_of
+from pipeline.operations.reading.results import coded_table_of
 from pipeline.operations.workers.material import load_samples
 from pipeline.operations.workers.worker import Worker
 from pipeline.prices import Spent
@@ -40,11 +40,17 @@ from pipeline.samples.absent import with_absent
 from pipeline.state import counts_of
 from pipeline.storage import keys
 from pipeline.storage.objects import put_once
-from pipeline.storage.tables import parquet_bytes
+from pipeline.storage.tables import parquet_bytes, stream
 from pipeline.tasks import task_named
 from pipeline.wording import and_more
 
 _NAMED = 5
+_EXAMPLES = 5
+_LOOKED_AT = (
+    "run_id", "template", "provider", "model", "reasoning", "pair_id", "first_id", "second_id", "first_contestant",
+    "second_contestant", "group", "status", "outcome", "reason", "input_tokens", "cached_tokens", "output_tokens",
+    "reasoning_tokens",
+)  # fmt: skip
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -129,7 +135,8 @@ def _compares_nothing(worker: Worker, *names: ExperimentName) -> Unrankable | No
 
 
 def _rows_of(worker: Worker, *names: ExperimentName) -> pa.Table:
-    return pa.concat_tables([table_of(worker, each) for each in names])
+    """Return of each row what rankings and reports look at; the judges' texts would not fit into memory."""
+    return pa.concat_tables([coded_table_of(worker, each, columns=_LOOKED_AT) for each in names])
 
 
 def answers_of(
@@ -145,7 +152,7 @@ def answers_of(
     `length` lets the model hold a preference for length.
     """
     samples = sample_facts(worker, name, *beside)
-    tables = [_with_criteria(worker, each, table_of(worker, each), samples.criteria) for each in (name, *beside)]
+    tables = [_with_criteria(worker, each, _rows_of(worker, each), samples.criteria) for each in (name, *beside)]
     rows = pa.concat_tables(tables, promote_options="default")
     lengths = samples.lengths if length else None
     return Answers(
@@ -215,7 +222,24 @@ def report(worker: Worker, name: ExperimentName, answers: Answers) -> str:
         conservation=conservation(worker, name),
         costs=spent_by_judge(worker, name),
         provenance={**_asked(worker, name, answers.rows), **provenance(worker, name)},
+        unread=unread(worker, name),
     )
+
+
+def unread(worker: Worker, name: ExperimentName) -> list[str]:
+    """Return a few answers that no outcome could be read from, as the judge wrote them."""
+    found: list[str] = []
+    for run in worker.runs(name):
+        batches = run.refresh().batches.values()
+        published = [
+            batch.rows.key for batch in batches if batch.rows and batch.rows.key and batch.rows.counts.unparsed
+        ]
+        for rows in stream(worker.store, published, columns=["status", "content"]):
+            unparsed = rows.filter(pc.equal(rows.column("status"), "unparsed")).column("content")
+            found += filter(None, unparsed.to_pylist())
+            if len(found) >= _EXAMPLES:
+                return found[:_EXAMPLES]
+    return found
 
 
 class StoredAnswers(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ import msgspec
 
 from pipeline.ids import ExperimentName
 from pipeline.operations.reading.absences import absent_in
-from pipeline.operations.reading.answers import conservation, provenance, rows_digest, spent_by_judge
+from pipeline.operations.reading.answers import conservation, provenance, rows_digest, spent_by_judge, unread
 from pipeline.operations.reading.results import table_of, task_of
 from pipeline.operations.workers.worker import Worker
 from pipeline.ranking.measured import Cell, Measured, measured
@@ -73,6 +73,7 @@ def report(worker: Worker, name: ExperimentName) -> str:
         conservation=conservation(worker, name),
         costs=spent_by_judge(worker, name),
         provenance=provenance(worker, name),
+        unread=unread(worker, name),
     )
 
 

@@ -38,8 +38,9 @@ def measures_html(
     conservation: Mapping[str, Counts],
     provenance: Mapping[str, str],
     costs: Mapping[str, Spent] | None = None,
+    unread: Sequence[str] = (),
 ) -> str:
-    """Return the page; `conservation` is by run, from the log, `costs` by judge."""
+    """Return the page; `conservation` is by run, from the log, `costs` by judge, `unread` as judges wrote them."""
     total = sum(conservation.values(), Counts())
     sections: list[Section] = []
     for each in found:
@@ -47,7 +48,7 @@ def measures_html(
     tokens = tokens_section(rows, costs)
     excluded = {name: value for name, value in total.as_dict().items() if name not in _COUNTED and value}
     sections += [tokens] if tokens is not None else []
-    sections += [conservation_section(conservation), excluded_section(rows, excluded)]
+    sections += [conservation_section(conservation), excluded_section(rows, excluded, unread=unread)]
     sections += [provenance_section(provenance), glossary(_WORDS)]
     body: list[Html] = [provisional(total.ended, total.planned)] if total.open else []
     body.append(opening(f"{experiment} · {task}", _verdict(found, total), _trust(found)))

@@ -58,11 +58,12 @@ def report_html(
     conservation: Mapping[str, Counts] | None = None,
     costs: Mapping[str, Spent] | None = None,
     provenance: Mapping[str, str] | None = None,
+    unread: Sequence[str] = (),
 ) -> str:
     """Return the page; `conservation` is by run, from the log, and is else counted from the comparisons.
 
-    `costs` is by judge; `options` and `length` (whether the model held a preference for length) are what was asked
-    for, ranking or not.
+    `costs` is by judge; `unread` are answers that no outcome could be read from, as judges wrote them; `options` and
+    `length` (whether the model held a preference for length) are what was asked for, ranking or not.
     """
     asked = options or (result.options if isinstance(result, Ranking) else RankingOptions())
     counts = conservation or counts_of(comparisons)
@@ -70,7 +71,14 @@ def report_html(
     unfinished = total.open > 0
     sections = [
         *_answers(comparisons, result, found, parts, panel),
-        *_books(comparisons, result, counts, {**made(result, asked, length=length), **(provenance or {})}, costs),
+        *_books(
+            comparisons,
+            result,
+            counts,
+            provenance={**made(result, asked, length=length), **(provenance or {})},
+            costs=costs,
+            unread=unread,
+        ),
         glossary({**words(asked.method), **_WORDS}),
     ]
     body: list[Html] = [provisional(total.ended, total.planned)] if unfinished else []
@@ -117,8 +125,10 @@ def _books(
     comparisons: pa.Table,
     result: Ranking | Unrankable,
     counts: Mapping[str, Counts],
+    *,
     provenance: Mapping[str, str],
     costs: Mapping[str, Spent] | None,
+    unread: Sequence[str],
 ) -> list[Section]:
     """Return the sections that account for the study."""
     shown: list[Section] = []
@@ -127,7 +137,7 @@ def _books(
         shown.append(tokens)
     if counts:
         shown.append(conservation_section(counts))
-    shown.append(excluded_section(comparisons, result.excluded))
+    shown.append(excluded_section(comparisons, result.excluded, unread=unread))
     shown.append(provenance_section(provenance))
     return shown
 

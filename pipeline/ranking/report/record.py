@@ -13,7 +13,6 @@ from pipeline.samples.absent import Absent, absent_of
 
 _TOKENS = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
 _ALWAYS = frozenset({"planned", "ok", "open"})
-_EXAMPLES = 5
 _LONGEST = 600
 
 
@@ -47,8 +46,8 @@ def counts_of(comparisons: pa.Table) -> dict[str, Counts]:
     }
 
 
-def excluded_section(comparisons: pa.Table, excluded: Mapping[str, int]) -> Section:
-    """Return what did not count, the reasons, what had no text to judge, and a few answers that could not be read."""
+def excluded_section(comparisons: pa.Table, excluded: Mapping[str, int], *, unread: Sequence[str]) -> Section:
+    """Return what did not count, the reasons, what had no text to judge, and these answers that could not be read."""
     children: list[Html] = []
     absent = absent_of(comparisons)
     if not excluded:
@@ -56,7 +55,7 @@ def excluded_section(comparisons: pa.Table, excluded: Mapping[str, int]) -> Sect
     else:
         rows = [[reason, whole(count)] for reason, count in sorted(excluded.items())]
         children.append(table(["status", "rows"], rows, caption="Rows left out"))
-    children += _absent(absent) + _reasons(comparisons) + _unread(comparisons)
+    children += _absent(absent) + _reasons(comparisons) + _unread(unread)
     note = "Only rows with status ok and an outcome count. A failure is never a tie, a zero or a win."
     return section("What was left out, and why", *children, note=note)
 
@@ -126,12 +125,8 @@ def _absent(absent: Sequence[Absent]) -> list[Html]:
     return [part("Samples that had no text to judge", made, note=note)]
 
 
-def _unread(comparisons: pa.Table) -> list[Html]:
-    """Return a few answers that no outcome could be read from, as the judge wrote them."""
-    if "content" not in comparisons.column_names:
-        return []
-    lost = comparisons.filter(pc.equal(pc.cast(comparisons["status"], pa.string()), "unparsed"))
-    texts = [text for text in pc.cast(lost["content"], pa.string()).slice(0, _EXAMPLES).to_pylist() if text]
+def _unread(texts: Sequence[str]) -> list[Html]:
+    """Return the answers that no outcome could be read from, as the judge wrote them."""
     if not texts:
         return []
     shown = [element("pre", text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …") for text in texts]
