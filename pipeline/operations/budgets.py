@@ -18,7 +18,7 @@ from pipeline.operations.studies.costing import PRICE_REMEDY, estimated, names_o
 from pipeline.operations.studies.plans import Plan
 from pipeline.operations.workers.failures import apart
 from pipeline.operations.workers.worker import Worker
-from pipeline.prices import in_all, usd_above, usd_limit
+from pipeline.prices import in_all, usd_limit, usd_span
 from pipeline.segments import to_be_sent, to_be_sent_of_run
 from pipeline.state import RunState
 from pipeline.wording import counted
@@ -55,7 +55,7 @@ def check_cost(worker: Worker, planned: Plan, most: Decimal) -> None:
     whole = in_all(run.cost.of_part(*wanted[run.run_id].shares) for run in runs if run.cost)
     if whole.high > most:
         raise ConfigError(
-            f"it may cost {usd_above(whole.low, whole.high)}, but --most-cost allows {usd_limit(most)}; "
+            f"it may cost {usd_span(whole.low, whole.high)}, but --most-cost allows {usd_limit(most)}; "
             "nothing was sent. Raise it, lower max_output_tokens of the judges, or ask for less in the file"
         )
 

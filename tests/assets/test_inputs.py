@@ -89,7 +89,7 @@ def test_pairs_tell_how_much_nobody_asked_for_yet(home: Callable[..., Home]) -> 
     here.materialize("submitted_batches", keys=here.segments()[:1])
     told = shown(here.materialize("pairs", keys=["essays"]), "pairs")["essays"]
     assert (told["requests"], told["requests nobody asked for yet"]) == (15, 10)
-    assert told["cost of all, about"] == "< $0.01 to $0.04 at prices of 2026-11-16, an estimate, not a bill"
+    assert told["cost of all, about"] == "$0.00039 to $0.034 at prices of 2026-11-16, an estimate, not a bill"
     head, _, line = str(told["grid"]).splitlines()
     assert head == "| run | requests | segments | not asked for | ≈ input tokens |"
     assert line.startswith("| essays--default--openai--gpt-6-luna--default--forward | 15 | 3 | 10 |")
