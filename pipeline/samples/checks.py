@@ -20,6 +20,8 @@ _LONGEST_ID = 512
 _MOST_BYTES_OF_STRING = 2**31 - 1  # an Arrow string array counts its bytes in 32 bits
 _Rows = npt.NDArray[np.int64]
 At = Callable[[int], str]
+_OTHER_MARKS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+_MOST_NAMED = 3
 _CONTROL = r"[\x00-\x1f\x7f-\x{9f}]"
 
 
@@ -83,9 +85,9 @@ def _shaped(table: pa.Table, source: str) -> pa.Table:
 
 
 def _missing_columns(source: str, missing: list[str], found: list[str]) -> str:
+    if (other := separated(found)) is not None:
+        return f"{source}: {other}"
     shown = f"only {', '.join(repr(each) for each in found[:20])}"
-    if (other := other_mark(found)) is not None:
-        return f"{source} has no column {missing[0]!r}, {shown}; separate the columns by commas, not by {other!r}"
     spare = [each for each in found if each not in COLUMNS]
     if len(missing) == 1:
         (name,) = missing
@@ -96,9 +98,12 @@ def _missing_columns(source: str, missing: list[str], found: list[str]) -> str:
     return f"{source} has no columns {' and '.join(map(repr, missing))}, {shown}; {' and '.join(helps)}"
 
 
-def other_mark(header: list[str]) -> str | None:
-    """Return what the columns of a header are separated by instead of commas, if so."""
-    return next((mark for mark in ";\t|" if mark in header[0]), None) if len(header) == 1 else None
+def separated(header: list[str]) -> str | None:
+    """Return what is wrong with a header whose columns are separated by something else than commas; None if not so."""
+    marks = (words for mark, words in _OTHER_MARKS.items() if mark in header[0]) if len(header) == 1 else iter(())
+    if (words := next(marks, None)) is None:
+        return None
+    return f"the columns are separated by {words}; separate them by commas, and quote values that hold commas"
 
 
 def _as_text(table: pa.Table, name: str, source: str) -> Column:
