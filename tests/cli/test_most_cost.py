@@ -58,7 +58,7 @@ def test_more_than_the_most_cost_is_refused_before_anything_is_written_or_sent(
 def test_a_most_cost_that_is_no_amount_is_refused(pairlog: Pairlog, experiment_file: ExperimentFile, most: str) -> None:
     called = pairlog("submit", experiment_file(), f"--most-cost={most}")
     assert called.code == 2
-    assert f"'{most}' is not an amount in USD, such as 12.50." in called.err
+    assert f"'{most}' is not an amount in USD, such as 12.50" in called.err
 
 
 def test_only_what_would_be_sent_anew_counts_against_the_most_cost(
