@@ -23,6 +23,7 @@ def remarks_on(planned: Plan) -> Iterator[Remark]:
         yield Remark("note", f"the column {name!r} of the samples means nothing here; did you mean {meant}?")
     found = planned.cohesion()
     if found is not None:
+        yield from _on_other_names(planned)
         yield from _on_self_pairs(planned, found)
         yield from _on_outlook(planned, found)
     for each in planned.misspelt():
@@ -32,6 +33,17 @@ def remarks_on(planned: Plan) -> Iterator[Remark]:
     if too_large:
         larger = counted(too_large, "request is", "requests are")
         yield Remark("note", f"{larger} larger than a batch may be and will end as errored")
+
+
+def _on_other_names(planned: Plan) -> Iterator[Remark]:
+    """Yield which columns say whom the samples stand for and what they answer, under names that mean nothing here."""
+    shown = "" if planned.samples.has("context") else " (and repeat it as context if the judge is to see it)"
+    helps = {
+        "contestant": "every sample is ranked by itself; rename it contestant to rank what it names",
+        "group": f"samples are compared whatever it says; rename it group to compare only those that share it{shown}",
+    }
+    for meant, name in planned.samples.otherwise_named().items():
+        yield Remark("note", f"the column {name!r} of the samples means nothing here, and {helps[meant]}")
 
 
 def _on_self_pairs(planned: Plan, found: Cohesion) -> Iterator[Remark]:
