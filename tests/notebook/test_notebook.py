@@ -117,6 +117,28 @@ def test_diagnostics_and_report_are_those_that_report_keeps(essays: Study, pairl
     assert essays.report(position=True).html == Path("page.html").read_text(encoding="utf-8")
 
 
+def test_what_a_study_has_cost_is_what_status_tells(essays: Study, pairlog: Pairlog) -> None:
+    (told,) = json.loads(pairlog("status", "essays", "--cost", "--json").out)["experiments"]
+    cost = essays.cost()
+    assert (float(cost.usd), cost.input_tokens) == (told["cost"]["usd"], told["cost"]["input_tokens"])
+    by_run = cost.table.to_pylist()
+    assert [(row["run_id"], row["usd"]) for row in by_run] == [
+        (run["run_id"], run["cost"]["usd"]) for run in told["runs"]
+    ]
+    assert sum(row["output_tokens"] for row in by_run) == told["cost"]["output_tokens"]
+    assert f"\n{cost!r}\n" in pairlog("status", "essays", "--cost").err
+
+
+def test_what_a_study_of_an_unknown_price_has_cost_is_not_known(
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile
+) -> None:
+    file = experiment_file(name="unpriced", judges="[{provider: openai, model: of-next-year}]")
+    assert pairlog("run", file, "--interval", 0).code == 0
+    cost = open_study("unpriced").cost()
+    assert repr(cost).startswith("cost so far: not known; ")
+    assert cost.table["usd"].to_pylist() == [None]
+
+
 def test_a_report_shows_itself_in_a_frame_and_can_be_saved(essays: Study, tmp_path: Path) -> None:
     page = essays.report()
     frame = page._repr_html_()
