@@ -41,6 +41,7 @@ from pipeline.wording import counted, remedy
 
 Per = Literal["judge", "template", "group", "criterion", "panel"]
 _SHOWN = 20
+_OF_PAGES = (".html", ".htm")
 _SPENT = ("rows", "rows_without_tokens", "rows_without_price", "input_tokens", "cached_tokens", "output_tokens")
 _KINDS = {bool: "True or False", int: "a whole number", float: "a number", NoneType: "None"}
 
@@ -215,6 +216,10 @@ class Page:
     def save(self, path: str | Path) -> Path:
         """Write the page, which opens in any browser, and return where it is."""
         where = Path(path).expanduser().absolute()
+        if where.is_dir():
+            raise ConfigError(f"{where} is a folder; give the path of a file")
+        if where.suffix not in _OF_PAGES:
+            raise ConfigError(f"{where} cannot be written: the page is HTML; use {' or '.join(_OF_PAGES)}")
         try:
             where.parent.mkdir(parents=True, exist_ok=True)
             where.write_text(self.html, encoding="utf-8")

@@ -150,8 +150,14 @@ def test_a_report_shows_itself_in_a_frame_and_can_be_saved(essays: Study, tmp_pa
     assert page.save("kept/page.html") == tmp_path / "kept/page.html"
     assert Path("kept/page.html").read_text(encoding="utf-8") == page.html
     assert repr(page) == f"Page of {len(page.html):,} characters; .save('report.html') keeps it"
-    with pytest.raises(ConfigError, match=r"kept cannot be written \(Is a directory\); give the path of a file"):
+    with pytest.raises(ConfigError, match=r"kept is a folder; give the path of a file"):
         page.save("kept")
+    for name in ("page.pdf", "page"):
+        with pytest.raises(ConfigError, match=rf"{name} cannot be written: the page is HTML; use \.html or \.htm$"):
+            page.save(name)
+        assert not Path(name).exists()
+    with pytest.raises(ConfigError, match=r"page\.html/page\.html cannot be written \(.*\); give the path of a file"):
+        page.save("kept/page.html/page.html")
 
 
 def test_a_request_is_explained_down_to_its_raw_line(essays: Study, pairlog: Pairlog) -> None:
