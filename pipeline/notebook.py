@@ -124,7 +124,7 @@ class Study:
             still = f"; {counted(found.counts.open, 'request is', 'requests are')} open" if found.counts.open else ""
             raise UnrankableError(f"there is no ranking of {self.name}: {found.whole.reason}{still}")
         fields = {name: getattr(found.whole, name) for name in Ranking.__struct_fields__}
-        return StudyRanking(**fields, table=found.table, parts=found.parts, open=found.counts.open)
+        return StudyRanking(**fields, table=found.table, parts=found.parts, open=found.counts.open, doubts=found.doubts)
 
     def diagnostics(self) -> pa.Table:
         """Return what tells whether the judges can be trusted, one row per measure."""
@@ -177,18 +177,19 @@ class StudyCost(Spent, frozen=True, kw_only=True):
 class StudyRanking(Ranking, frozen=True, kw_only=True):
     """A ranking that shows itself, with the `parts` that `per` asked for.
 
-    `table` holds it as rows; `open` is how many requests have not ended.
+    `table` holds it as rows; `open` is how many requests have not ended; `doubts` say which judges are hard to trust.
     """
 
     table: pa.Table
     parts: tuple[Part, ...]
     open: int
+    doubts: tuple[str, ...] = ()
 
     @property
     def notes(self) -> list[str]:
         """What to know before quoting a score."""
         still = [f"provisional: {counted(self.open, 'request is', 'requests are')} open"] if self.open else []
-        return [*still, *self.warnings]
+        return [*still, *self.warnings, *(f"judges: {doubt}" for doubt in self.doubts)]
 
     def __repr__(self) -> str:
         width = max(len(each.contestant) for each in self.standings[:_SHOWN])

@@ -178,9 +178,12 @@ def test_a_study_shows_its_name_counts_and_judges(essays: Study, tmp_path: Path)
     assert shown.count("<td>15</td><td>15</td>") == 4
 
 
-def test_a_ranking_shows_its_verdict_scores_and_notes(essays: Study) -> None:
+def test_a_ranking_shows_its_verdict_scores_and_notes(essays: Study, pairlog: Pairlog) -> None:
     found = essays.ranking(regularisation=1.0)
-    first, *rest = repr(found).splitlines()
+    first, *rest, last = repr(found).splitlines()
+    assert last in pairlog("rank", "essays", "--regularisation", "1.0").err, "who is hard to trust is said of both"
+    assert last.startswith("judges: openai/gpt-6-sol kept its winner in ")
+    assert found.notes[-1] == last
     assert found.standings[0].contestant in first
     assert [line.split()[:3] for line in rest] == [
         [str(each.rank), each.contestant, f"{each.score:.3f}"] for each in found.standings
@@ -188,6 +191,7 @@ def test_a_ranking_shows_its_verdict_scores_and_notes(essays: Study) -> None:
     shown = found._repr_html_()
     assert shown.startswith(f"<div><p><b>{first}</b></p><svg ")
     assert shown.count("<circle ") == 6
+    assert f"<p>{last}</p>" in shown
 
 
 def test_the_parts_of_a_ranking_are_shown_with_it(essays: Study, pairlog: Pairlog) -> None:
