@@ -80,6 +80,7 @@ def test_a_store_copied_from_a_mistyped_address_is_a_mistake(pairlog: Pairlog, t
         (["resume", "--interval", "1e9"], "error: --interval: 1e+09 is not between 0 and 604800 seconds, a week\n"),
         (["run", "x.yaml", "--most-requests=-1"], "--most-requests '-1' is not a whole number of at least 0\n"),
         (["run", "x.yaml", "--most-cost", "x"], "error: --most-cost: 'x' is not an amount in USD, such as 12.50\n"),
+        (["simulate", "--qualities", "nofile"], "--qualities nofile: cannot be read (No such file or directory)"),
         (["simulate", "--port", "99999"], "error: --port '99999' is not a whole number from 0 to 65535\n"),
         (["status", "--store", "ftp://user:hunter2@x/y"], "ftp"),
     ],
