@@ -82,7 +82,7 @@ def _left(waiting: Found, unopened: Sequence[Run]) -> str:
 
 @dg.job(
     description="Submit a whole experiment; its config says which one, and how many requests and dollars you agree to.",
-    config={"ops": {submit_experiment.name: {"config": {"experiment": "", "most_requests": 0}}}},
+    config={"ops": {submit_experiment.name: {"config": {"experiment": "", "most_requests": 0, "most_cost": None}}}},
 )
 def submit() -> None:
     """Send everything of one experiment, within a budget."""
