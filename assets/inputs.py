@@ -15,6 +15,7 @@ from pipeline.operations.catalogue import planned_from_file, stored_samples, tak
 from pipeline.operations.reading.absences import absent_from
 from pipeline.operations.studies.costing import estimated, told_estimate
 from pipeline.operations.studies.opening import newest_version
+from pipeline.operations.studies.remarks import remarks_on
 from pipeline.operations.workers.failures import raise_failures
 from pipeline.operations.workers.material import PAIRS, load_samples
 from pipeline.operations.workers.run import Run
@@ -89,10 +90,12 @@ def pairs(context: dg.AssetExecutionContext, workers: Workers) -> dg.Materialize
         pairs_made = len(worker.material(newest).pairs)
         absent = _absent(worker, load_samples(worker.store, newest))
         cost = told_estimate(estimated(planned, worker.clock.now().date())) if planned else None
+        remarks = [f"{each.kind}: {each.text}" for each in remarks_on(planned)] if planned else []
     tokens = {run.config.run_id: run.input_tokens for run in planned.runs} if planned else {}
     made = {"dagster/partition_row_count": dg.MetadataValue.int(pairs_made)}
     about = {"cost of all, about": dg.MetadataValue.text(cost)} if cost else {}
-    return dg.MaterializeResult(metadata={**made, **_about_runs(runs, cut, tokens), **about, **absent})
+    to_know = {"to know": dg.MetadataValue.md(metadata.markdown_list(remarks))} if remarks else {}
+    return dg.MaterializeResult(metadata={**to_know, **made, **_about_runs(runs, cut, tokens), **about, **absent})
 
 
 def _about_runs(runs: Sequence[Run], cut: Sequence[SegmentState], tokens: Mapping[RunId, int]) -> metadata.Metadata:

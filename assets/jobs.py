@@ -6,7 +6,7 @@ import dagster as dg
 from pydantic import Field
 
 from assets.inputs import pairs, samples
-from assets.judging import PROVIDER_POOL, Budget, comparisons, provider_outputs, submitted_batches
+from assets.judging import LIMITS, PROVIDER_POOL, Budget, comparisons, provider_outputs, submitted_batches
 from assets.partitions import experiments, segments
 from assets.resources import Workers
 from assets.results import rankings
@@ -22,7 +22,7 @@ from pipeline.wording import counted
 
 
 class Confirmed(Budget):
-    """Which experiment to submit, and the number of requests a person has agreed to pay for."""
+    """Which experiment to submit, and how many requests, and dollars, a person has agreed to pay for."""
 
     experiment: str = Field(description="The experiment's name, as its file gives it.")
     most_requests: int = Field(description="Send nothing if it would be more requests than this.")
@@ -39,14 +39,14 @@ def submit_experiment(context: dg.OpExecutionContext, config: Confirmed, workers
     with workers.proven(context.log) as worker:
         planned = planned_from_file(worker, name)
         if planned is not None:
-            check_start(worker, planned, most_requests=config.most_requests, limit="most_requests")
+            check_start(worker, planned, most_requests=config.most_requests, most_cost=config.dollars(), limits=LIMITS)
             take_in(worker, planned)
         cut = all_segments(worker, name)
         unopened = [run for run in worker.runs(name) if run.failure]
         named = {each.config.run_id for each in planned.runs} if planned else {each.run_id for each in cut}
         asked = by_segment.choose(worker, (each.segment_id for each in cut if each.run_id in named))
         chosen = [some for some in asked if not some.run.failure]
-        config.check(chosen)
+        config.check(worker, chosen)
         context.instance.add_dynamic_partitions(str(experiments.name), [name])
         context.instance.add_dynamic_partitions(str(segments.name), [each.segment_id for each in cut])
         before = {each.segment_id: each for some in chosen for each in some.last_seen()}
@@ -81,8 +81,8 @@ def _left(waiting: Found, unopened: Sequence[Run]) -> str:
 
 
 @dg.job(
-    description="Submit a whole experiment; its config says which one and how many requests you agree to.",
-    config={"ops": {submit_experiment.name: {"config": {"experiment": "", "most_requests": 0}}}},
+    description="Submit a whole experiment; its config says which one, and how many requests and dollars you agree to.",
+    config={"ops": {submit_experiment.name: {"config": {"experiment": "", "most_requests": 0, "most_cost": None}}}},
 )
 def submit() -> None:
     """Send everything of one experiment, within a budget."""

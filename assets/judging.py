@@ -4,7 +4,8 @@ Each asset advances the log and reports where it stands. Materializing a cell tw
 daemon finds the work done and costs nothing.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
 
 import dagster as dg
 from pydantic import Field
@@ -27,13 +28,14 @@ from assets.summaries import (
 )
 from pipeline.ids import SegmentId
 from pipeline.operations import by_segment
-from pipeline.operations.budgets import check_budget, wanted_by
+from pipeline.operations.budgets import Limits, check_budget, check_cost_of, wanted_by
 from pipeline.operations.by_segment import Chosen
 from pipeline.operations.workers.worker import Worker
 from pipeline.segments import is_going_on
 from pipeline.tasks import task_named
 
 PROVIDER_POOL = "provider_api"
+LIMITS = Limits("most_requests", "most_cost")
 _IN_ONE_DAGSTER_RUN = dg.BackfillPolicy.single_run()
 
 
@@ -41,11 +43,18 @@ class Budget(dg.Config):
     """How much a Dagster run may send; what is already at the provider does not count."""
 
     most_requests: int | None = Field(default=None, description="Send nothing if it would be more requests than this.")
+    most_cost: float | None = Field(default=None, description="Send nothing if it may cost more than this, in USD.")
 
-    def check(self, chosen: Iterable[Chosen]) -> None:
-        """Raise ConfigError if the segments that nobody asked for yet lead to more requests than may be sent."""
+    def check(self, worker: Worker, chosen: Sequence[Chosen]) -> None:
+        """Raise ConfigError if the segments that nobody asked for yet lead to more than may be sent or spent."""
         remedy = "Raise it, or choose fewer segments"
-        check_budget(wanted_by(chosen), self.most_requests, limit="most_requests", remedy=remedy)
+        check_budget(wanted_by(chosen), self.most_requests, limit=LIMITS.requests, remedy=remedy)
+        if (most := self.dollars()) is not None:
+            check_cost_of(worker, chosen, most, limit=LIMITS.cost)
+
+    def dollars(self) -> Decimal | None:
+        """Return the most that may be spent, as it was written."""
+        return None if self.most_cost is None else Decimal(str(self.most_cost))
 
 
 @dg.asset(
@@ -68,7 +77,7 @@ def submitted_batches(
     """
     with workers.proven(context.log) as worker:
         chosen = _chosen(context, worker)
-        config.check(chosen)
+        config.check(worker, chosen)
         found = by_segment.send(chosen)
         report(context, chosen, found, about=about_sent, done=is_sent, missing=NOT_SENT)
     return dg.MaterializeResult()

@@ -21,6 +21,7 @@ from pipeline.operations.reading.explaining import Explanation
 from pipeline.operations.reading.reporting import ExperimentStatus
 from pipeline.operations.reading.results import table_of
 from pipeline.operations.workers.worker import Worker
+from pipeline.prices import Spent, told
 from pipeline.ranking import (
     Part,
     Ranking,
@@ -40,6 +41,8 @@ from pipeline.wording import counted, remedy
 
 Per = Literal["judge", "template", "group", "criterion", "panel"]
 _SHOWN = 20
+_OF_PAGES = (".html", ".htm")
+_SPENT = ("rows", "rows_without_tokens", "rows_without_price", "input_tokens", "cached_tokens", "output_tokens")
 _KINDS = {bool: "True or False", int: "a whole number", float: "a number", NoneType: "None"}
 
 
@@ -95,6 +98,13 @@ class Study:
         """Return how the requests of each run ended, one row per run."""
         return _by_run(self._status())
 
+    def cost(self) -> "StudyCost":
+        """Return what the rows that are there have cost, as `pairlog status --cost` tells it; all of them are read."""
+        found = reporting.status(self._reader, [self.name], briefly=True, costs=True).experiments[0]
+        spent = Spent() if isinstance(found.cost, msgspec.UnsetType) else found.cost
+        fields = {name: getattr(spent, name) for name in Spent.__struct_fields__}
+        return StudyCost(**fields, table=_costs_by_run(found))
+
     def rows(self, columns: Sequence[str] | None = None, *, with_samples: bool = False) -> pa.Table:
         """Return one row for each request that has ended, as `pairlog results` has them; `columns` takes only some."""
         wanted = [columns] if isinstance(columns, str) else columns
@@ -114,7 +124,7 @@ class Study:
             still = f"; {counted(found.counts.open, 'request is', 'requests are')} open" if found.counts.open else ""
             raise UnrankableError(f"there is no ranking of {self.name}: {found.whole.reason}{still}")
         fields = {name: getattr(found.whole, name) for name in Ranking.__struct_fields__}
-        return StudyRanking(**fields, table=found.table, parts=found.parts, open=found.counts.open)
+        return StudyRanking(**fields, table=found.table, parts=found.parts, open=found.counts.open, doubts=found.doubts)
 
     def diagnostics(self) -> pa.Table:
         """Return what tells whether the judges can be trusted, one row per measure."""
@@ -155,21 +165,31 @@ class Study:
         return element("div", element("b", self.name), judges, table(["run", *shown], lines, caption="requests"))
 
 
+class StudyCost(Spent, frozen=True, kw_only=True):
+    """What a study has cost so far, in USD, that says itself in a sentence; `table` has a row for each run."""
+
+    table: pa.Table
+
+    def __repr__(self) -> str:
+        return f"cost so far: {told(self)}"
+
+
 class StudyRanking(Ranking, frozen=True, kw_only=True):
     """A ranking that shows itself, with the `parts` that `per` asked for.
 
-    `table` holds it as rows; `open` is how many requests have not ended.
+    `table` holds it as rows; `open` is how many requests have not ended; `doubts` say which judges are hard to trust.
     """
 
     table: pa.Table
     parts: tuple[Part, ...]
     open: int
+    doubts: tuple[str, ...] = ()
 
     @property
     def notes(self) -> list[str]:
         """What to know before quoting a score."""
         still = [f"provisional: {counted(self.open, 'request is', 'requests are')} open"] if self.open else []
-        return [*still, *self.warnings]
+        return [*still, *self.warnings, *(f"judges: {doubt}" for doubt in self.doubts)]
 
     def __repr__(self) -> str:
         width = max(len(each.contestant) for each in self.standings[:_SHOWN])
@@ -197,6 +217,10 @@ class Page:
     def save(self, path: str | Path) -> Path:
         """Write the page, which opens in any browser, and return where it is."""
         where = Path(path).expanduser().absolute()
+        if where.is_dir():
+            raise ConfigError(f"{where} is a folder; give the path of a file")
+        if where.suffix not in _OF_PAGES:
+            raise ConfigError(f"{where} cannot be written: the page is HTML; use {' or '.join(_OF_PAGES)}")
         try:
             where.parent.mkdir(parents=True, exist_ok=True)
             where.write_text(self.html, encoding="utf-8")
@@ -246,10 +270,21 @@ def _place(reader: Worker) -> str:
 
 
 def _by_run(status: ExperimentStatus) -> pa.Table:
-    names = ("run_id", "provider", "model", "reasoning", "direction")
-    columns = {name: pa.array([getattr(run, name) for run in status.runs], pa.string()) for name in names}
     counts = {name: pa.array([run.counts.get(name, 0) for run in status.runs], pa.int64()) for name in status.counts}
-    return pa.table(columns | counts)
+    return pa.table(_names_of_runs(status) | counts)
+
+
+def _names_of_runs(status: ExperimentStatus) -> dict[str, pa.StringArray]:
+    names = ("run_id", "provider", "model", "reasoning", "direction")
+    return {name: pa.array([getattr(run, name) for run in status.runs], pa.string()) for name in names}
+
+
+def _costs_by_run(status: ExperimentStatus) -> pa.Table:
+    """Return what the rows of each run have cost, null where no price is known, and the tokens that tell it."""
+    spent = [Spent() if isinstance(run.cost, msgspec.UnsetType) else run.cost for run in status.runs]
+    usd = pa.array([float(each.usd) if each.is_priced else None for each in spent], pa.float64())
+    counts = {name: pa.array([getattr(each, name) for each in spent], pa.int64()) for name in _SPENT}
+    return pa.table({**_names_of_runs(status), "usd": usd, **counts})
 
 
 def _judges(status: ExperimentStatus) -> list[str]:

@@ -1,18 +1,16 @@
 """The command `plan`, and what there is to tell about a plan before anything is paid for."""
 
-from collections.abc import Iterator
-
 from pipeline.cli.app import FileArgument, JsonOption, StoreOption, app, worker_on
 from pipeline.cli.costs import cost_cells, cost_fields, cost_in_words, tell_estimate, total_fields
 from pipeline.cli.screen import complain, print_json, say, show_runs
 from pipeline.operations.studies import growing, opening, plans
 from pipeline.operations.studies.costing import PlanEstimate, estimated
 from pipeline.operations.studies.plans import Plan
+from pipeline.operations.studies.remarks import remarks_on
 from pipeline.operations.studies.whereabouts import is_named, new_store, same_beside
 from pipeline.operations.workers.failures import apart
 from pipeline.operations.workers.run import Run
 from pipeline.operations.workers.worker import Worker
-from pipeline.pairing import Cohesion
 from pipeline.wording import and_more, counted
 
 
@@ -56,26 +54,8 @@ def tell_new_store(file: str, planned: Plan, *, words: str) -> None:
 def tell_beforehand(planned: Plan) -> None:
     """Say what there is to know about a plan before anything is paid for."""
     _tell_left_out(planned)
-    _tell_columns(planned)
-    _tell_outlook(planned)
-    _tell_models(planned)
-    too_large = sum(run.too_large for run in planned.runs)
-    if too_large:
-        larger = counted(too_large, "request is", "requests are")
-        complain(f"{larger} larger than a batch may be and will end as errored", title="note")
-
-
-def _tell_columns(planned: Plan) -> None:
-    """Say which columns of the samples look like a slip of the pen, which nothing else would tell of."""
-    for name, meant in planned.samples.misnamed().items():
-        complain(f"the column {name!r} of the samples means nothing here; did you mean {meant}?", title="note")
-
-
-def _tell_models(planned: Plan) -> None:
-    """Say which models look like a slip of the pen: not known here, and spelled like one that is."""
-    for each in planned.misspelt():
-        known = f"{each.model} is not a model of {each.provider} that is known here"
-        complain(f"{known}; did you mean {each.near}?", title="note")
+    for remark in remarks_on(planned):
+        complain(remark.text, title=remark.kind)
 
 
 def _tell_known(worker: Worker, planned: Plan, costs: PlanEstimate) -> None:
@@ -117,53 +97,6 @@ def _tell_left_out(planned: Plan) -> None:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in planned.left_out.items())
         missing = counted(sum(planned.left_out.values()), "answer is", "answers are")
         complain(f"{missing} not there to be judged: {reasons}", title="note")
-
-
-def _tell_outlook(planned: Plan) -> None:
-    """Say before anything is paid for that no ranking of all can come of these pairs, and what helps."""
-    found = planned.cohesion()
-    if found is None:
-        return
-    _tell_self_pairs(planned, found)
-    match found.outlook:
-        case "apart":
-            more = len(planned.pairs) < found.possible
-            helps = f": a larger pairs.count helps, {found.enough:,} as a rule" if more else ""
-            why = " and ".join(_apart(planned, found))
-            complain(f"{why}, so they cannot give one ranking of all{helps}", title="warning")
-        case "by group":
-            each = f"`pairlog rank {planned.experiment.name} --per group` ranks each group alone"
-            complain(f"no contestant is in two groups, so there is no ranking of all: {each}", title="note")
-        case "some unpaired":
-            say(f"{found.unpaired:,} of {counted(len(planned.samples), 'sample')} are in no pair; every contestant is")
-
-
-def _apart(planned: Plan, found: Cohesion) -> Iterator[str]:
-    """Yield what keeps the pairs from linking everyone."""
-    if found.parts > found.least:
-        apart = "that nothing links" if found.least == 1 else f"that nothing links, and {found.least:,} would do"
-        yield f"the {counted(len(planned.pairs), 'pair')} fall into {found.parts:,} parts {apart}"
-    if found.unranked:
-        what = "contestants" if planned.samples.has("contestant") else "samples"
-        yield f"{found.unranked:,} of {found.contestants:,} {what} are in no pair"
-
-
-def _tell_self_pairs(planned: Plan, found: Cohesion) -> None:
-    """Say before they are paid for how many pairs tell nothing about contestants, and what to do."""
-    if not found.self_pairs:
-        return
-    pairs = counted(len(planned.pairs), "pair")
-    which = f"all {pairs}" if found.self_pairs == len(planned.pairs) > 1 else f"{found.self_pairs:,} of {pairs}"
-    compare = "compares" if found.self_pairs == 1 else "compare"
-    helps = "give each contestant at most one sample in a group"
-    if not planned.samples.has("group"):
-        helps = "give the samples a column `group` (what they answer, say), and pairs are made inside a group only"
-    if found.contestants == 1:
-        helps = "name in the column `contestant` whom each sample stands for"
-    complain(
-        f"{which} {compare} a contestant with itself, and only `rank --by sample` counts such a pair: {helps}",
-        title="warning",
-    )
 
 
 def _summary(planned: Plan, costs: PlanEstimate) -> dict[str, object]:

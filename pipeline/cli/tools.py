@@ -108,7 +108,9 @@ def read_qualities(path: Path) -> dict[str, float]:
                 shown = ", ".join(found) or "none"
                 raise ConfigError(f"{path} lacks the column {' and the column '.join(missing)}; its columns: {shown}")
             return {row["text"]: float(row["quality"]) for row in table}
-    except (OSError, ValueError, csv.Error) as error:
+    except OSError as error:
+        raise ConfigError(f"--qualities {path}: cannot be read ({error.strerror})") from error
+    except (ValueError, csv.Error) as error:
         raise ConfigError(f"{path} is not a CSV file with the columns text and quality: {error}") from error
 
 

@@ -4,7 +4,7 @@ Requests count that nobody asked for yet, with the later turns that follow from 
 way there or sent again does not: it was agreed to when it was asked for.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 
@@ -14,14 +14,26 @@ from pipeline import planning
 from pipeline.errors import ConfigError
 from pipeline.ids import RunId
 from pipeline.operations.by_segment import Chosen
-from pipeline.operations.studies.costing import PRICE_REMEDY, estimated, names_of
+from pipeline.operations.catalogue import planned_from_file
+from pipeline.operations.studies.costing import PRICE_REMEDY, RunEstimate, estimated, names_of
+from pipeline.operations.studies.growing import check_growth
 from pipeline.operations.studies.plans import Plan
 from pipeline.operations.workers.failures import apart
 from pipeline.operations.workers.worker import Worker
-from pipeline.prices import in_all, usd_above, usd_limit
+from pipeline.prices import in_all, usd_limit, usd_span
 from pipeline.segments import to_be_sent, to_be_sent_of_run
 from pipeline.state import RunState
-from pipeline.wording import counted
+from pipeline.wording import and_more, counted
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What a person calls the most requests and the most dollars that may be sent."""
+
+    requests: str
+    cost: str
+
+
+OF_COMMANDS = Limits("--most-requests", "--most-cost")
 
 
 def check_budget(wanted: int, most: int | None, *, limit: str, remedy: str) -> None:
@@ -42,21 +54,44 @@ def wanted_by_plan(worker: Worker, planned: Plan) -> int:
     return sum(each.requests for each in _wanted_by_run(worker, planned).values())
 
 
-def check_cost(worker: Worker, planned: Plan, most: Decimal) -> None:
+def check_cost(worker: Worker, planned: Plan, most: Decimal, *, limit: str = OF_COMMANDS.cost) -> None:
     """Raise ConfigError if what submitting the file leads to may cost more, or nobody knows what it costs."""
-    wanted = _wanted_by_run(worker, planned)
-    runs = [run for run in estimated(planned, worker.clock.now().date()).runs if run.run_id in wanted]
+    runs = estimated(planned, worker.clock.now().date()).runs
+    remedy = "Raise it, lower max_output_tokens of the judges, or ask for less in the file"
+    _check_cost(runs, _wanted_by_run(worker, planned), most, limit=limit, remedy=remedy)
+
+
+def check_cost_of(worker: Worker, chosen: Iterable[Chosen], most: Decimal, *, limit: str) -> None:
+    """Raise ConfigError if asking for these segments may cost more, or nobody knows what: their files tell it."""
+    asked = [some for some in chosen if any(to_be_sent(some.run.state, each) for each in some.segments())]
+    wanted = {some.run.run_id: _wanted_of(some) for some in asked}
+    runs: list[RunEstimate] = []
+    for name in dict.fromkeys(some.run.experiment.name for some in asked):
+        planned = planned_from_file(worker, name)
+        if planned is None:
+            raise ConfigError(f"{limit} needs the file of {name}, which is not here; nothing was sent")
+        check_growth(worker, planned)
+        runs += estimated(planned, worker.clock.now().date()).runs
+    if gone := sorted(wanted.keys() - {run.run_id for run in runs}):
+        raise ConfigError(f"{limit} needs a file that names {and_more(gone)}; nothing was sent")
+    _check_cost(runs, wanted, most, limit=limit, remedy="Raise it, or choose fewer segments")
+
+
+def _check_cost(
+    estimates: Iterable[RunEstimate], wanted: Mapping[RunId, "_Wanted"], most: Decimal, *, limit: str, remedy: str
+) -> None:
+    runs = [run for run in estimates if run.run_id in wanted]
     unpriced = [run.judge for run in runs if run.cost is None]
     if unpriced:
         names = names_of(dict.fromkeys(unpriced))
         raise ConfigError(
-            f"--most-cost needs prices, and none is known for {names}; nothing was sent. To give one, {PRICE_REMEDY}"
+            f"{limit} needs prices, and none is known for {names}; nothing was sent. To give one, {PRICE_REMEDY}"
         )
     whole = in_all(run.cost.of_part(*wanted[run.run_id].shares) for run in runs if run.cost)
     if whole.high > most:
         raise ConfigError(
-            f"it may cost {usd_above(whole.low, whole.high)}, but --most-cost allows {usd_limit(most)}; "
-            "nothing was sent. Raise it, lower max_output_tokens of the judges, or ask for less in the file"
+            f"it may cost {usd_span(whole.low, whole.high)}, but {limit} allows {usd_limit(most)}; "
+            f"nothing was sent. {remedy}"
         )
 
 
@@ -83,12 +118,17 @@ def _wanted_by_run(worker: Worker, planned: Plan) -> dict[RunId, _Wanted]:
     return {run_id: each for run_id, each in wanted.items() if each.requests}
 
 
-def _shares(state: RunState) -> tuple[Fraction, Fraction]:
+def _wanted_of(some: Chosen) -> _Wanted:
+    state = some.run.state
+    return _Wanted(sum(to_be_sent(state, each) for each in some.last_seen()), _shares(state, some.indices))
+
+
+def _shares(state: RunState, chosen: Collection[int] | None = None) -> tuple[Fraction, Fraction]:
     """Return what shares of a run's requests and bytes nobody asked for yet: in one segment texts may be longer."""
     if state.plan is None:
         return Fraction(1), Fraction(1)
     first = state.plan.segments  # of a conversation: later turns follow from them
-    unasked = set(planning.unasked(state))
+    unasked = {index for index in planning.unasked(state) if chosen is None or index in chosen}
     left = [segment for index, segment in enumerate(first) if index in unasked]
     return (
         Fraction(sum(each.requests for each in left), max(sum(each.requests for each in first), 1)),

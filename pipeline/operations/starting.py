@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 
-from pipeline.operations.budgets import check_budget, check_cost, wanted_by_plan
+from pipeline.operations.budgets import OF_COMMANDS, Limits, check_budget, check_cost, wanted_by_plan
 from pipeline.operations.studies.growing import check_growth
 from pipeline.operations.studies.opening import check_keys, freeze, open_runs
 from pipeline.operations.studies.plans import Plan
@@ -16,22 +16,22 @@ def check_start(
     planned: Plan,
     *,
     most_requests: int | None = None,
-    limit: str = "--most-requests",
     most_cost: Decimal | None = None,
+    limits: Limits = OF_COMMANDS,
 ) -> None:
     """Raise ConfigError for whatever stands against the study; nothing is written or sent.
 
     Args:
-        limit: what the person calls `most_requests`.
         most_cost: the most, in USD, that the upper end of the estimate may be.
+        limits: what the person calls the two.
     """
     check_keys(worker, (run.config for run in planned.runs))
     check_growth(worker, planned)
     if most_requests is not None:
         remedy = "Raise it, or ask for less in the file"
-        check_budget(wanted_by_plan(worker, planned), most_requests, limit=limit, remedy=remedy)
+        check_budget(wanted_by_plan(worker, planned), most_requests, limit=limits.requests, remedy=remedy)
     if most_cost is not None:
-        check_cost(worker, planned, most_cost)
+        check_cost(worker, planned, most_cost, limit=limits.cost)
 
 
 def check_store(worker: Worker) -> None:

@@ -6,7 +6,7 @@ there, and whoever needs it writes it into the experiment file.
 
 from pipeline.prices.book import Term, dated, terms_of
 from pipeline.prices.estimates import Estimate, Load, Span, answer_tokens, estimate, in_all
-from pipeline.prices.money import as_number, usd, usd_above, usd_limit, usd_span
+from pipeline.prices.money import as_number, usd, usd_limit, usd_span
 from pipeline.prices.spending import Spent, Used, spent_on, told, told_briefly
 
 __all__ = [
@@ -26,7 +26,6 @@ __all__ = [
     "told",
     "told_briefly",
     "usd",
-    "usd_above",
     "usd_limit",
     "usd_span",
 ]

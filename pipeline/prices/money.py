@@ -8,15 +8,23 @@ _MOST_PLACES = 12
 
 
 def usd(amount: Decimal) -> str:
-    """Return the amount in dollars and cents: `$12.40`; `< $0.01` where that would look like nothing and is not."""
-    shown = amount.quantize(_CENT, ROUND_HALF_UP)
-    return f"${shown:,}" if shown or not amount else "< $0.01"
+    """Return the amount in dollars and cents, of less than ten cents the first two digits: `$12.40`, `$0.0021`."""
+    return _written(amount, ROUND_HALF_UP)
 
 
 def usd_span(low: Decimal, high: Decimal) -> str:
     """Return both ends of an estimate, the upper one never rounded down; one where they look alike."""
-    ends = usd(low), usd(high if high < _CENT else high.quantize(_CENT, ROUND_CEILING))
+    ends = usd(low), _written(high, ROUND_CEILING)
     return ends[1] if ends[0] == ends[1] else " to ".join(ends)
+
+
+def _written(amount: Decimal, rounding: str) -> str:
+    """Return the amount to the cent or to its second digit, at most to the millionth."""
+    step = max(_MICRO, min(_CENT, Decimal(1).scaleb(amount.adjusted() - 1))) if amount else _CENT
+    shown = amount.quantize(step, rounding)
+    if shown.adjusted() > amount.adjusted() and shown:
+        return _written(shown, rounding)
+    return f"${shown:,f}" if shown or not amount else f"< ${_MICRO:f}"
 
 
 def usd_limit(amount: Decimal) -> str:
@@ -24,13 +32,6 @@ def usd_limit(amount: Decimal) -> str:
     exponent = amount.normalize().as_tuple().exponent
     places = max(2, min(_MOST_PLACES, -exponent if isinstance(exponent, int) else 0))
     return f"${amount:,.{places}f}"
-
-
-def usd_above(low: Decimal, high: Decimal) -> str:
-    """Return both ends of an estimate that is above a limit; below a cent the upper end alone, to the millionth."""
-    if high >= _CENT:
-        return usd_span(low, high)
-    return f"up to {usd_limit(high.quantize(_MICRO, ROUND_CEILING))}"
 
 
 def as_number(amount: Decimal) -> Decimal:

@@ -36,7 +36,7 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True):
     prices_of_file: bool = False
 
     def __add__(self, other: "Spent") -> "Spent":
-        sums = {name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__}
+        sums = {name: getattr(self, name) + getattr(other, name) for name in Spent.__struct_fields__}
         dates, of_file = tuple(sorted({*sums["prices_as_of"]})), self.prices_of_file or other.prices_of_file
         return Spent(**{**sums, "prices_as_of": dates, "prices_of_file": of_file})
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from pipeline.errors import ConfigError
 from pipeline.samples.content import Column, lengths
-from pipeline.wording import nearest
+from pipeline.wording import and_more, nearest
 
 COLUMNS = ("id", "text", "group", "contestant", "context", "criterion")
 NAMES = ("id", "group", "contestant")  # columns where a whole number is taken as its decimal text
@@ -20,6 +20,8 @@ _LONGEST_ID = 512
 _MOST_BYTES_OF_STRING = 2**31 - 1  # an Arrow string array counts its bytes in 32 bits
 _Rows = npt.NDArray[np.int64]
 At = Callable[[int], str]
+_OTHER_MARKS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+_MOST_NAMED = 3
 _CONTROL = r"[\x00-\x1f\x7f-\x{9f}]"
 
 
@@ -83,9 +85,9 @@ def _shaped(table: pa.Table, source: str) -> pa.Table:
 
 
 def _missing_columns(source: str, missing: list[str], found: list[str]) -> str:
+    if (other := separated(found)) is not None:
+        return f"{source}: {other}"
     shown = f"only {', '.join(repr(each) for each in found[:20])}"
-    if (other := other_mark(found)) is not None:
-        return f"{source} has no column {missing[0]!r}, {shown}; separate the columns by commas, not by {other!r}"
     spare = [each for each in found if each not in COLUMNS]
     if len(missing) == 1:
         (name,) = missing
@@ -96,9 +98,12 @@ def _missing_columns(source: str, missing: list[str], found: list[str]) -> str:
     return f"{source} has no columns {' and '.join(map(repr, missing))}, {shown}; {' and '.join(helps)}"
 
 
-def other_mark(header: list[str]) -> str | None:
-    """Return what the columns of a header are separated by instead of commas, if so."""
-    return next((mark for mark in ";\t|" if mark in header[0]), None) if len(header) == 1 else None
+def separated(header: list[str]) -> str | None:
+    """Return what is wrong with a header whose columns are separated by something else than commas; None if not so."""
+    marks = (words for mark, words in _OTHER_MARKS.items() if mark in header[0]) if len(header) == 1 else iter(())
+    if (words := next(marks, None)) is None:
+        return None
+    return f"the columns are separated by {words}; separate them by commas, and quote values that hold commas"
 
 
 def _as_text(table: pa.Table, name: str, source: str) -> Column:
@@ -167,25 +172,35 @@ def _undecodable_row(column: Column) -> int | None:
 def _check_ids(ids: Column, source: str, at: At) -> None:
     sizes = lengths(ids)
     rules = (
-        (sizes == -1, "there is no id; give every sample one"),
-        (sizes == 0, "the id is empty; give every sample one"),
-        (sizes > _LONGEST_ID, f"is longer than {_LONGEST_ID} bytes; shorten it"),
-        (np.asarray(pc.match_substring_regex(ids, _CONTROL)), "holds a control character; remove it"),
+        (sizes == -1, "there is no id", "give every sample one"),
+        (sizes == 0, "the id is empty", "give every sample one"),
+        (sizes > _LONGEST_ID, f"is longer than {_LONGEST_ID} bytes", "shorten it"),
+        (np.asarray(pc.match_substring_regex(ids, _CONTROL)), "holds a control character", "remove it"),
     )
-    for broken, what in rules:
-        for row in np.flatnonzero(broken).tolist():
+    for broken, what, helps in rules:
+        if len(rows := np.flatnonzero(broken)):
+            row = int(rows[0])
             subject = f"the id {_shown(ids, row)} " if sizes[row] > 0 else ""
-            raise ConfigError(f"{source}, {at(row)}: {subject}{what}")
+            raise ConfigError(f"{source}, {at(row)}: {subject}{what}{_others(rows, at)}; {helps}")
 
 
 def _check_texts(table: pa.Table, source: str, at: At) -> None:
     texts = table.column("text")
     sizes = lengths(texts)
     blank = np.asarray(pc.utf8_is_space(texts).fill_null(fill_value=False))
-    for broken, what in ((sizes == -1, "has no text"), ((sizes == 0) | blank, "has an empty text")):
-        for row in np.flatnonzero(broken).tolist():
-            shown = _shown(table.column("id"), row)
-            raise ConfigError(f"{source}, {at(row)}: the sample {shown} {what}; give it one or leave it out")
+    if len(rows := np.flatnonzero((sizes <= 0) | blank)):
+        row = int(rows[0])
+        what = "has no text" if sizes[row] < 0 else "has an empty text"
+        subject = f"the sample {_shown(table.column('id'), row)} {what}{_others(rows, at)}"
+        raise ConfigError(f"{source}, {at(row)}: {subject}; give it one or leave it out")
+
+
+def _others(rows: _Rows, at: At) -> str:
+    """Return how many rows have the fault of the first, and where some of them are; nothing if it is the only one."""
+    if len(rows) == 1:
+        return ""
+    others = and_more([at(int(row)) for row in rows[1:]], most=_MOST_NAMED)
+    return f" (the first of {len(rows):,}; also {others})"
 
 
 def _shown(ids: Column, row: int) -> str:
@@ -202,10 +217,12 @@ def _without_twins(table: pa.Table, source: str, at: At) -> pa.Table:
     later = np.flatnonzero(original != np.arange(len(table)))
     for name in table.column_names[1:]:
         column = table.column(name)
-        for row, first in _differing(column, later, original[later]):
+        if differing := list(_differing(column, later, original[later])):
+            (row, first), *others = differing
             shown = _shown(table.column("id"), row)
+            more = f", the first of {len(differing):,} such rows" if others else ""
             raise ConfigError(
-                f"{source}: the id {shown} stands in {at(first)} and {at(row)} with different {name!r}; "
+                f"{source}: the id {shown} stands in {at(first)} and {at(row)} with different {name!r}{more}; "
                 f"give each sample its own id"
             )
     return table.take(np.sort(firsts))

@@ -22,6 +22,10 @@ from pipeline.wording import nearest
 
 _TEXTS_AT_ONCE = 64
 _SPELLED_LIKE = 0.88  # `groups` is like `group`, and `content` not like `context`
+_OTHER_NAMES = {
+    "contestant": ("model", "model_name", "model_id", "system", "author", "writer", "student"),
+    "group": ("prompt", "prompt_id", "question", "question_id", "instruction", "topic"),
+}
 
 
 class Samples(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,6 +124,24 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
         others = (name for name in self.table.column_names if name not in (*COLUMNS, "statement"))
         near = {name: nearest(name, missing, like=_SPELLED_LIKE) for name in others}
         return {name: meant for name, meant in near.items() if meant}
+
+    def otherwise_named(self) -> dict[str, str]:
+        """Return for each missing column one that seems to be it under another name, whose values samples share."""
+        called = {name.strip().casefold(): name for name in self.table.column_names if name not in COLUMNS}
+        missing = {meant: names for meant, names in _OTHER_NAMES.items() if not self.has(meant)}
+        found = {
+            meant: [called[name] for name in names if name in called and self._is_shared(called[name])]
+            for meant, names in missing.items()
+        }
+        return {meant: names[0] for meant, names in found.items() if names}
+
+    def _is_shared(self, name: str) -> bool:
+        """Say whether a column holds names or texts, several of them, and some in more than one sample."""
+        column = self.table.column(name)
+        kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer)
+        if not any(is_kind(column.type) for is_kind in kinds):
+            return False
+        return bool(1 < pc.count_distinct(column).as_py() < len(column) - column.null_count)
 
     def _optional(self, name: str, kind: pa.DataType) -> list[Any]:  # Any: values of the kind, or None
         """Return the values of a column that need not be there; one of another kind is metadata and means nothing."""

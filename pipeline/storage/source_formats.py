@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from pipeline.errors import ConfigError
 from pipeline.samples import COLUMNS
-from pipeline.samples.checks import NAMES, other_mark
+from pipeline.samples.checks import NAMES, separated
 from pipeline.samples.content import Chunk, Column, lengths
 from pipeline.wording import counted
 
@@ -114,16 +114,15 @@ def _whole_rows(rows: _Rows, header: list[str], source: str, begins: "array[int]
         if row:
             begins.append(line)
             if len(row) != width and any(row):
-                wrong = line if other_mark(header) is None else first
+                wrong = line if separated(header) is None else first
                 raise ConfigError(f"{source}, line {wrong}: {_wrong_width(row, header)}")
             yield row if any(row) else [""] * width
         line = rows.line_num + 1
 
 
 def _wrong_width(row: list[str], header: list[str]) -> str:
-    mark = other_mark(header)
-    if mark is not None:
-        return f"the columns are separated by {mark!r}; separate them by commas, and quote values that hold commas"
+    if (other := separated(header)) is not None:
+        return other
     return f"{counted(len(row), 'value')} for {counted(len(header), 'column')}; quote values that hold commas"
 
 

@@ -84,12 +84,24 @@ def test_pairs_name_the_judges_whose_price_nobody_knows(
     assert str(told["cost of all, about"]).endswith(", not a bill; not known for openai of-next-year (batch)")
 
 
+def test_pairs_begin_with_what_to_know_before_anything_is_paid_for(home: Callable[..., Home]) -> None:
+    here = home(samples=8, more="pairs: {design: random, count: 3, seed: 1}")
+    told = shown(with_pairs(here).materialize("pairs", keys=["essays"]), "pairs")["essays"]
+    assert next(iter(told)) == "to know"
+    assert str(told["to know"]).startswith("- warning: the 3 pairs fall into 2 parts that nothing links and 3 of 8 ")
+
+
+def test_pairs_of_which_there_is_nothing_to_know_say_nothing(home: Callable[..., Home]) -> None:
+    told = shown(with_pairs(home()).materialize("pairs", keys=["essays"]), "pairs")["essays"]
+    assert "to know" not in told
+
+
 def test_pairs_tell_how_much_nobody_asked_for_yet(home: Callable[..., Home]) -> None:
     here = with_pairs(home(more="batch: {segments: 3}"))
     here.materialize("submitted_batches", keys=here.segments()[:1])
     told = shown(here.materialize("pairs", keys=["essays"]), "pairs")["essays"]
     assert (told["requests"], told["requests nobody asked for yet"]) == (15, 10)
-    assert told["cost of all, about"] == "< $0.01 to $0.04 at prices of 2026-11-16, an estimate, not a bill"
+    assert told["cost of all, about"] == "$0.00039 to $0.034 at prices of 2026-11-16, an estimate, not a bill"
     head, _, line = str(told["grid"]).splitlines()
     assert head == "| run | requests | segments | not asked for | ≈ input tokens |"
     assert line.startswith("| essays--default--openai--gpt-6-luna--default--forward | 15 | 3 | 10 |")

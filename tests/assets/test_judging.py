@@ -23,10 +23,10 @@ RUN = "essays--default--openai--gpt-6-luna--default--forward"
 OTHER = "essays--default--openai--gpt-6--default--forward"
 
 
-def submit(here: Home, most: int) -> dg.ExecuteInProcessResult:
+def submit(here: Home, most: int, **more: object) -> dg.ExecuteInProcessResult:
     """Run the job `submit` as the launchpad does."""
     job = here.defs.get_repository_def().get_job("submit")
-    config = {"ops": {"submit_experiment": {"config": {"experiment": "essays", "most_requests": most}}}}
+    config = {"ops": {"submit_experiment": {"config": {"experiment": "essays", "most_requests": most, **more}}}}
     return job.execute_in_process(run_config=config, instance=here.instance, raise_on_error=False)
 
 
@@ -45,6 +45,47 @@ def test_a_budget_too_small_sends_nothing(home: Callable[..., Home]) -> None:
     )
 
 
+def test_what_may_cost_too_much_is_not_sent(home: Callable[..., Home]) -> None:
+    here = home(judges="[{provider: openai, model: gpt-6-luna, reasoning: none}]", more="batch: {segments: 3}")
+    told = failure(submit(here, 15, most_cost=0.0004))
+    assert told.startswith(
+        "it may cost $0.00040 to $0.0024, but most_cost allows $0.0004; nothing was sent. Raise it, "
+    )
+    assert here.worker.experiment_names() == []
+    first, *others = with_pairs(here).segments()
+    told = failure(here.materialize("submitted_batches", keys=[first], raises=False, most_cost=0.0007))
+    assert told.startswith(
+        "it may cost $0.00013 to $0.00079, but most_cost allows $0.0007; nothing was sent. Raise it, "
+    )
+    assert list(here.simulator.ledger.billed()) == []
+    assert here.materialize("submitted_batches", keys=[first], most_cost=0.0008).success
+    assert here.materialize("submitted_batches", keys=[first], most_cost=0).success, "nothing is left to send"
+    assert not here.materialize("submitted_batches", keys=[first, *others], raises=False, most_cost=0.001).success
+    assert len(here.simulator.ledger.creates) == 1
+    assert submit(here, 10, most_cost=1).success
+    assert len(here.simulator.ledger.creates) == 3
+
+
+def test_what_nobody_knows_the_cost_of_is_not_sent_where_a_cost_is_agreed_to(
+    home: Callable[..., Home], experiment_file: Callable[..., Path]
+) -> None:
+    luna, new = "{provider: openai, model: gpt-6-luna}", "{provider: openai, model: of-next-year}"
+    here = with_pairs(home(judges=f"[{luna}, {new}]"))
+    told = failure(here.materialize("submitted_batches", keys=here.segments(), raises=False, most_cost=100))
+    assert told.startswith(
+        "most_cost needs prices, and none is known for openai of-next-year (batch); nothing was sent"
+    )
+    file = experiment_file(judges=f"[{luna}]")
+    told = failure(here.materialize("submitted_batches", keys=here.segments(), raises=False, most_cost=100))
+    assert told.startswith(
+        "most_cost needs a file that names essays--default--openai--of-next-year--default--forward; "
+    )
+    file.unlink()
+    told = failure(here.materialize("submitted_batches", keys=here.segments(), raises=False, most_cost=100))
+    assert told == "most_cost needs the file of essays, which is not here; nothing was sent"
+    assert list(here.simulator.ledger.billed()) == []
+
+
 def test_the_submit_job_sends_nothing_that_its_file_no_longer_names(
     home: Callable[..., Home], experiment_file: Callable[..., Path]
 ) -> None:
@@ -59,7 +100,7 @@ def test_the_submit_job_sends_a_whole_experiment_within_its_budget(home: Callabl
     here = home(more="batch: {segments: 3}")
     assert not submit(here, 3).success
     assert list(here.simulator.ledger.billed()) == []
-    assert submit(here, 15).success
+    assert submit(here, 15, most_cost=None).success, "as the launchpad's template has it"
     assert here.green("submitted_batches") == set(here.segments())
     assert len(here.segments()) == 3
     here.launch(here.tick("batch_status"))

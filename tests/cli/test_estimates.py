@@ -35,7 +35,8 @@ def test_plan_estimates_each_run_and_all_and_says_what_it_assumes(
     said = pairlog("plan", file).err
     assert "≈ USD is an estimate at prices of 2026-11-16, not a bill, without what is sent again" in said
     assert "10 to 500 tokens a request: gpt-6-luna (none)" in said
-    assert "< $0.01 to $0.05" in said
+    assert "$0.00040 to $0.0024" in said
+    assert "$0.0016 to $0.041" in said
 
 
 def test_plan_takes_the_batch_price_for_batches_and_the_full_one_for_live_calls(
@@ -83,7 +84,7 @@ def test_plan_says_what_the_new_requests_of_a_study_that_grew_cost(
     assert again.rstrip().endswith("already; 0 of these requests are new")
     grown = "[{provider: openai, model: gpt-6-luna}, {provider: openai, model: gpt-6-sol, reasoning: none}"
     said = pairlog("plan", experiment_file(judges=f"{grown}]")).err
-    assert "already; 15 of these requests are new, for ≈ $0.01 to $0.05\n" in said
+    assert "already; 15 of these requests are new, for ≈ $0.0080 to $0.048\n" in said
     unpriced = f"{grown}, {{provider: openai, model: of-next-year}}]"
     said = pairlog("plan", experiment_file(judges=unpriced)).err
-    assert "; 30 of these requests are new, for ≈ $0.01 to $0.05, those without a known price left out\n" in said
+    assert "; 30 of these requests are new, for ≈ $0.0080 to $0.048, those without a known price left out\n" in said

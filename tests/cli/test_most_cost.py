@@ -25,12 +25,12 @@ UNPRICED = "[{provider: openai, model: gpt-6-luna}, {provider: openai, model: of
         (
             BOTH,
             "0.01",
-            "error: it may cost < $0.01 to $0.03, but --most-cost allows $0.01; nothing was sent. ",
+            "error: it may cost $0.00080 to $0.021, but --most-cost allows $0.01; nothing was sent. ",
         ),
         (
             BOTH.replace("[none, low]", "none, max_output_tokens: 20"),
             "0.0001",
-            "error: it may cost up to $0.000",
+            "error: it may cost $0.00040 to $0.00057, but --most-cost allows $0.0001; nothing was sent. ",
         ),
         (UNPRICED, "1000", "error: --most-cost needs prices, and none is known for openai of-next-year (batch); "),
     ],
@@ -58,7 +58,7 @@ def test_more_than_the_most_cost_is_refused_before_anything_is_written_or_sent(
 def test_a_most_cost_that_is_no_amount_is_refused(pairlog: Pairlog, experiment_file: ExperimentFile, most: str) -> None:
     called = pairlog("submit", experiment_file(), f"--most-cost={most}")
     assert called.code == 2
-    assert f"'{most}' is not an amount in USD, such as 12.50." in called.err
+    assert f"'{most}' is not an amount in USD, such as 12.50" in called.err
 
 
 def test_only_what_would_be_sent_anew_counts_against_the_most_cost(

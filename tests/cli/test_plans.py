@@ -230,6 +230,34 @@ def test_a_column_that_looks_like_a_slip_of_the_pen_is_told_of_before_anything_i
         assert said.count("means nothing here") == 2
 
 
+ANSWERS = "id,text,model,prompt\na,1,m,x\nb,2,n,x\nc,3,m,y\nd,4,n,y\n"
+NO_CONTESTANT = "note: the column 'model' of the samples means nothing here, and every sample is ranked by itself; "
+NO_GROUP = "note: the column 'prompt' of the samples means nothing here, and samples are compared whatever it says; "
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (ANSWERS, [NO_CONTESTANT, NO_GROUP]),
+        (ANSWERS.replace("prompt", "group"), [NO_CONTESTANT]),
+        (ANSWERS.replace("model", "contestant"), [NO_GROUP]),
+        (ANSWERS.replace("model", "contestant").replace("prompt", "group"), []),
+        ("id,text,model,prompt\na,1,m,x\nb,2,n,y\n", []),
+        ("id,text,model,prompt\na,1,m,x\nb,2,m,x\n", []),
+    ],
+    ids=["neither", "no contestant", "no group", "both", "nothing is shared", "all the same"],
+)
+def test_columns_that_others_call_so_are_told_of_before_anything_is_paid_for(
+    pairlog: Pairlog, simulator: Simulator, tmp_path: Path, rows: str, told: list[str]
+) -> None:
+    (tmp_path / "s.csv").write_text(rows)
+    (tmp_path / "e.yaml").write_text("name: few\nsamples: s.csv\njudges: [{provider: openai, model: gpt-6-luna}]\n")
+    for command in ("plan", "submit"):
+        said = pairlog(command, "e.yaml").err
+        assert [words for words in (NO_CONTESTANT, NO_GROUP) if words in said] == told
+        assert said.count("means nothing here") == len(told)
+
+
 def test_samples_of_which_only_some_have_a_group_are_refused_by_the_id_to_look_for(
     pairlog: Pairlog, tmp_path: Path
 ) -> None:

@@ -1,10 +1,12 @@
 """What a study has cost, as `status` and `report` tell it."""
 
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
+from pipeline.prices import usd
 from pipeline.simulator import Simulator
 from tests.cli.conftest import Pairlog
 from tests.conftest import ExperimentFile
@@ -24,7 +26,7 @@ def test_status_and_report_tell_what_the_rows_have_cost(
     assert cost["usd"] == pytest.approx((cost["input_tokens"] * 0.05 + cost["output_tokens"] * 0.25) / 1e6, abs=1e-6)
     assert cost["output_tokens"] == sum(run["cost"]["output_tokens"] for run in found["runs"])
     said = pairlog("status", "--cost").err
-    assert "cost so far: < $0.01 at prices of 2026-11-16, an estimate, not a bill; " in said
+    assert f"cost so far: {usd(Decimal(str(cost['usd'])))} at prices of 2026-11-16, an estimate, not a bill; " in said
     assert pairlog("report", "essays", "--out", "essays.html").code == 0
     page = (tmp_path / "essays.html").read_text()
     assert "Tokens and cost" in page

@@ -117,6 +117,28 @@ def test_diagnostics_and_report_are_those_that_report_keeps(essays: Study, pairl
     assert essays.report(position=True).html == Path("page.html").read_text(encoding="utf-8")
 
 
+def test_what_a_study_has_cost_is_what_status_tells(essays: Study, pairlog: Pairlog) -> None:
+    (told,) = json.loads(pairlog("status", "essays", "--cost", "--json").out)["experiments"]
+    cost = essays.cost()
+    assert (float(cost.usd), cost.input_tokens) == (told["cost"]["usd"], told["cost"]["input_tokens"])
+    by_run = cost.table.to_pylist()
+    assert [(row["run_id"], row["usd"]) for row in by_run] == [
+        (run["run_id"], run["cost"]["usd"]) for run in told["runs"]
+    ]
+    assert sum(row["output_tokens"] for row in by_run) == told["cost"]["output_tokens"]
+    assert f"\n{cost!r}\n" in pairlog("status", "essays", "--cost").err
+
+
+def test_what_a_study_of_an_unknown_price_has_cost_is_not_known(
+    pairlog: Pairlog, simulator: Simulator, experiment_file: ExperimentFile
+) -> None:
+    file = experiment_file(name="unpriced", judges="[{provider: openai, model: of-next-year}]")
+    assert pairlog("run", file, "--interval", 0).code == 0
+    cost = open_study("unpriced").cost()
+    assert repr(cost).startswith("cost so far: not known; ")
+    assert cost.table["usd"].to_pylist() == [None]
+
+
 def test_a_report_shows_itself_in_a_frame_and_can_be_saved(essays: Study, tmp_path: Path) -> None:
     page = essays.report()
     frame = page._repr_html_()
@@ -128,8 +150,14 @@ def test_a_report_shows_itself_in_a_frame_and_can_be_saved(essays: Study, tmp_pa
     assert page.save("kept/page.html") == tmp_path / "kept/page.html"
     assert Path("kept/page.html").read_text(encoding="utf-8") == page.html
     assert repr(page) == f"Page of {len(page.html):,} characters; .save('report.html') keeps it"
-    with pytest.raises(ConfigError, match=r"kept cannot be written \(Is a directory\); give the path of a file"):
+    with pytest.raises(ConfigError, match=r"kept is a folder; give the path of a file"):
         page.save("kept")
+    for name in ("page.pdf", "page"):
+        with pytest.raises(ConfigError, match=rf"{name} cannot be written: the page is HTML; use \.html or \.htm$"):
+            page.save(name)
+        assert not Path(name).exists()
+    with pytest.raises(ConfigError, match=r"page\.html/page\.html cannot be written \(.*\); give the path of a file"):
+        page.save("kept/page.html/page.html")
 
 
 def test_a_request_is_explained_down_to_its_raw_line(essays: Study, pairlog: Pairlog) -> None:
@@ -150,9 +178,12 @@ def test_a_study_shows_its_name_counts_and_judges(essays: Study, tmp_path: Path)
     assert shown.count("<td>15</td><td>15</td>") == 4
 
 
-def test_a_ranking_shows_its_verdict_scores_and_notes(essays: Study) -> None:
+def test_a_ranking_shows_its_verdict_scores_and_notes(essays: Study, pairlog: Pairlog) -> None:
     found = essays.ranking(regularisation=1.0)
-    first, *rest = repr(found).splitlines()
+    first, *rest, last = repr(found).splitlines()
+    assert last in pairlog("rank", "essays", "--regularisation", "1.0").err, "who is hard to trust is said of both"
+    assert last.startswith("judges: openai/gpt-6-sol kept its winner in ")
+    assert found.notes[-1] == last
     assert found.standings[0].contestant in first
     assert [line.split()[:3] for line in rest] == [
         [str(each.rank), each.contestant, f"{each.score:.3f}"] for each in found.standings
@@ -160,6 +191,7 @@ def test_a_ranking_shows_its_verdict_scores_and_notes(essays: Study) -> None:
     shown = found._repr_html_()
     assert shown.startswith(f"<div><p><b>{first}</b></p><svg ")
     assert shown.count("<circle ") == 6
+    assert f"<p>{last}</p>" in shown
 
 
 def test_the_parts_of_a_ranking_are_shown_with_it(essays: Study, pairlog: Pairlog) -> None:

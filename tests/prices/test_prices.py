@@ -179,11 +179,12 @@ def test_cached_input_costs_its_own_price_and_the_full_one_where_that_is_not_kno
 @pytest.mark.parametrize(
     ("amount", "shown"),
     [
-        ("0", "$0.00"), ("0.00001", "< $0.01"), ("0.0049", "< $0.01"), ("0.005", "$0.01"), ("12.4", "$12.40"),
-        ("1234567.891", "$1,234,567.89"), ("1E+3", "$1,000.00"),
+        ("0", "$0.00"), ("0.105", "$0.11"), ("0.995", "$1.00"), ("12.4", "$12.40"), ("1234567.891", "$1,234,567.89"),
+        ("1E+3", "$1,000.00"), ("0.0544", "$0.054"), ("0.0049", "$0.0049"), ("0.00996", "$0.010"), ("0.0996", "$0.10"),
+        ("0.00001", "$0.000010"), ("0.0000014", "$0.000001"), ("0.0000004", "< $0.000001"),
     ],
 )  # fmt: skip
-def test_money_is_shown_in_dollars_and_cents(amount: str, shown: str) -> None:
+def test_money_is_shown_to_the_cent_and_below_ten_cents_to_the_second_digit(amount: str, shown: str) -> None:
     assert usd(Decimal(amount)) == shown
 
 
@@ -194,13 +195,13 @@ def test_no_amount_is_written_with_an_exponent(amount: Decimal) -> None:
 
 
 def test_an_estimate_whose_ends_look_alike_is_shown_as_one() -> None:
-    assert usd_span(Decimal("0.001"), Decimal("0.002")) == "< $0.01"
-    assert usd_span(Decimal("0.001"), Decimal("0.20")) == "< $0.01 to $0.20"
+    assert usd_span(Decimal("0.001"), Decimal("0.20")) == "$0.0010 to $0.20"
     assert usd_span(Decimal("0.20"), Decimal("0.20")) == "$0.20"
 
 
 def test_the_upper_end_is_never_shown_too_small() -> None:
-    assert usd_span(Decimal("0.014"), Decimal("0.514")) == "$0.01 to $0.52"
+    assert usd_span(Decimal("0.014"), Decimal("0.514")) == "$0.014 to $0.52"
+    assert usd_span(Decimal("0.0021"), Decimal("0.00991")) == "$0.0021 to $0.010"
 
 
 def test_what_was_spent_is_told_as_an_estimate_with_what_it_leaves_out() -> None:

@@ -65,12 +65,13 @@ def test_csv_is_read_in_many_batches_without_losing_a_row(tmp_path: Path) -> Non
         pytest.param(b"", " has no header line", id="no-header"),
         pytest.param(
             b"id;text\na;b\n",
-            " has no column 'id', only 'id;text'; separate the columns by commas, not by ';'",
+            ": the columns are separated by semicolons; separate them by commas, and quote values that hold commas",
             id="semicolons",
         ),
+        pytest.param(b"id\ttext\na\tb\n", ": the columns are separated by tabs; separate them by commas", id="tabs"),
         pytest.param(
             b"id;text\na;b, c\n",
-            ", line 1: the columns are separated by ';'; separate them by commas",
+            ", line 1: the columns are separated by semicolons; separate them by commas",
             id="semicolon-comma",
         ),
         pytest.param(b'id,text\n\na,"b\nc"\nd,\n', ", line 5: the sample 'd' has an empty text", id="lines-before"),

@@ -151,6 +151,21 @@ def test_any_visible_text_is_fine_and_kept(text: str) -> None:
             ": the id 'a' stands in row 1 and row 2 with different 'm'",
             id="B12-metadata",
         ),
+        pytest.param(
+            {"id": ["a", "a", "b", "a", "b"], "text": ["x", "y", "u", "x", "v"]},
+            ": the id 'a' stands in row 1 and row 2 with different 'text', the first of 2 such rows; give",
+            id="B12-several",
+        ),
+        pytest.param(
+            {"id": ["a", "b", "c", "d", "e", "f"], "text": ["x", "", None, " ", "", ""]},
+            ", row 2: the sample 'b' has an empty text (the first of 5; also row 3, row 4, row 5 and 1 more); give",
+            id="B1-several",
+        ),
+        pytest.param(
+            {"id": ["a", None, None], "text": ["x", "y", "z"]},
+            ", row 2: there is no id (the first of 2; also row 3); give every sample one",
+            id="no-ids",
+        ),
         pytest.param({"id": ["a", None], "text": ["x", "y"]}, ", row 2: there is no id", id="no-id"),
         pytest.param({"id": ["a", ""], "text": ["x", "y"]}, ", row 2: the id is empty", id="A8"),
         pytest.param({"id": ["a\nb"], "text": ["x"]}, ", row 1: the id 'a\\nb' holds a control character", id="A4"),
