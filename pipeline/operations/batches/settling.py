@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from itertools import islice
 
+import msgspec
 from msgspec.structs import replace
 
 from pipeline import planning
@@ -201,14 +202,32 @@ def _state_of(run: Run, *, beside: Run) -> RunState:
         ) from error
 
 
-def unsettled_elsewhere(run: Run, batch_id: BatchId) -> BatchState | None:
+class Unsettled(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A batch that may have been created, and the run it belongs to."""
+
+    run: Run
+    batch: BatchState
+
+
+def settle_elsewhere(run: Run, batch_id: BatchId) -> Unsettled | None:
+    """Settle what keeps this batch from being sent, where its own worker is gone; return what still keeps it."""
+    other = unsettled_elsewhere(run, batch_id)
+    if other is None or other.run.run_id == run.run_id:
+        return other
+    with other.run.lease() as mine:
+        if mine:
+            settle_due(other.run)
+    return unsettled_elsewhere(run, batch_id)
+
+
+def unsettled_elsewhere(run: Run, batch_id: BatchId) -> Unsettled | None:
     """Return an unsettled attempt of another batch at a provider that cannot tell ours apart by a key."""
     if not isinstance(run.provider, ProbableProvider):
         return None
     for other in _runs_at(run):
         for each in planning.due(_state_of(other, beside=run), run.worker.clock.now()).settle:
             if (other.run_id, each.batch_id) != (run.run_id, batch_id):
-                return each
+                return Unsettled(run=other, batch=each)
     return None
 
 
