@@ -65,6 +65,9 @@ def _publication(run: Run, batch: BatchState) -> _Publication | None:
     if reading.is_anothers():
         _disown(run, batch)
         return None
+    if unshown := reading.unshown():
+        hold(run, batch, f"the provider calls {batch.remote_id} {batch.remote_status} and shows {unshown}")
+        return None
     rows = _rows(run, batch, reading)
     if not rows.again:
         return _Publication(phase=batch.phase, rows=rows, following=())
