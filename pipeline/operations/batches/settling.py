@@ -18,10 +18,10 @@ from msgspec.structs import replace
 
 from pipeline import planning
 from pipeline.errors import AccountError, ConfigError, CorruptObjectError, ProviderError, RejectedError
-from pipeline.events import Adopted, Held, Uncertain, Voided
+from pipeline.events import Adopted, FileUploaded, Held, Uncertain, Voided
 from pipeline.ids import BatchId
 from pipeline.operations.workers.run import Run
-from pipeline.providers import ProbableProvider, RemoteBatch, Sought
+from pipeline.providers import ListsInputs, ProbableProvider, RemoteBatch, Sought
 from pipeline.state import BatchState, RunState
 from pipeline.storage import checkpoints, keys
 
@@ -85,12 +85,26 @@ def _is_news(run: Run, batch: BatchState) -> bool:
 
 
 def _doubt(run: Run, batch: BatchState) -> None:
-    """Record that the attempt was looked for in vain, from this machine: what follows is timed by its own clock."""
+    """Record that the attempt was looked for in vain, from this machine: what follows is timed by its own clock.
+
+    An input that its author uploaded and did not live to tell of is recorded with it, so that it gets removed.
+    """
     found_so = batch.note if batch.phase == "uncertain" else None
     reason = found_so or "the worker that announced this attempt recorded no answer"
-    run.record(Uncertain(batch_id=batch.batch_id, attempt=batch.attempt, reason=reason))
+    run.record(*_untold(run, batch), Uncertain(batch_id=batch.batch_id, attempt=batch.attempt, reason=reason))
     waits = f"{run.worker.pace.quiet:g} s"
     run.notify(batch, f"may have been created; it is looked for during {waits} before anything is sent again")
+
+
+def _untold(run: Run, batch: BatchState) -> list[FileUploaded]:
+    """Return what was uploaded for an attempt without a word in the log, as far as the provider shows it."""
+    provider, key = run.provider, batch.batch_key
+    if batch.phase != "submitting" or batch.file_id or key is None or not isinstance(provider, ListsInputs):
+        return []
+    with contextlib.suppress(ProviderError):
+        found = provider.inputs(key)[:1]
+        return [FileUploaded(batch_id=batch.batch_id, attempt=batch.attempt, file_id=each) for each in found]
+    return []
 
 
 def is_our_account(run: Run, batch: BatchState) -> bool:
