@@ -8,7 +8,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from pipeline.cli.app import JsonOption, StoreOption, app
 from pipeline.cli.helping import Commands
-from pipeline.cli.screen import people, print_json, rows, say
+from pipeline.cli.screen import complain, people, print_json, rows, say
 from pipeline.clock import SystemClock
 from pipeline.operations.moving import Usage, abandoned, copy_store, give_up, usage
 from pipeline.settings import from_environment
@@ -39,6 +39,14 @@ def copy(
         print_json(copied)
     copies, size = counted(copied.objects, "object"), counted(copied.bytes, "byte")
     say(f"copied {copies}, {size}; {counted(copied.present, 'was', 'were')} already there; all verified")
+    if copied.behind:
+        written = counted(copied.behind, "commit was", "commits were")
+        complain(
+            f"{written} written to {source} meanwhile: stop its workers, and repeat the copy before you use {target}, "
+            "which would send again what it does not know of",
+            title="left",
+        )
+        return 1
     say("work on one of the two stores only: both know the same open batches")
     return 0
 

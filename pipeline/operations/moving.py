@@ -25,17 +25,22 @@ Tell = Callable[[int, int], None]
 
 
 class Copied(msgspec.Struct, frozen=True, kw_only=True):
-    """What a copy did: objects made, their bytes, and objects that were there already, with the same digest."""
+    """What a copy did: objects made, their bytes, and objects that were there already, with the same digest.
+
+    It is `behind` by so many commits, which were written to the source after it had begun.
+    """
 
     objects: int = 0
     bytes: int = 0
     present: int = 0
+    behind: int = 0
 
     def __add__(self, other: "Copied") -> "Copied":
         return Copied(
             objects=self.objects + other.objects,
             bytes=self.bytes + other.bytes,
             present=self.present + other.present,
+            behind=self.behind + other.behind,
         )
 
 
@@ -69,7 +74,7 @@ def copy_store(source: Store, target: Store, *, clock: Clock, tell: Tell = lambd
             for done in pool.map(lambda step: _copy_in_order(source, target, step, there), steps):
                 copied += done
                 tell(copied.objects + copied.present, everything)
-    return copied
+    return copied + Copied(behind=sum(map(len, _logs(source))) - sum(map(len, logs)))
 
 
 def _data() -> list[str]:

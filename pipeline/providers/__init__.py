@@ -142,6 +142,15 @@ class ProbableProvider(Provider, Protocol):
         ...
 
 
+@runtime_checkable
+class ListsInputs(Provider, Protocol):
+    """A provider that lists what was uploaded, by name."""
+
+    def inputs(self, batch_key: str) -> list[str]:
+        """Return the files named after the key, as far as one listing shows them."""
+        ...
+
+
 class LiveClient(Protocol):
     """Makes the calls of one live batch."""
 

@@ -43,6 +43,11 @@ ENDS: dict[str, End] = {
 
 class _File(msgspec.Struct):
     id: str
+    filename: str | None = None
+
+
+class _Files(msgspec.Struct):
+    data: list[_File]
 
 
 class _Size(msgspec.Struct):
@@ -95,8 +100,13 @@ class _Page(msgspec.Struct):
 def upload_form(http: Http, submission: Submission) -> str:
     """Upload the lines as a form, named after our key, and return the file's id."""
     body = Body(size=submission.size, chunks=submission.chunks)
-    name = f"{submission.batch_key}.jsonl"
+    name = file_name(submission.batch_key)
     return http.upload("/files", _File, fields={"purpose": "batch"}, name=name, body=body).id
+
+
+def file_name(batch_key: str) -> str:
+    """Return what the input of the attempt with this key is called."""
+    return f"{batch_key}.jsonl"
 
 
 def download_file(http: Http, handle: str) -> Iterator[bytes]:
@@ -173,6 +183,10 @@ class FilesAndBatches(Generic[B]):
     def discard(self, file_id: str) -> None:
         """Delete an uploaded file."""
         self._http.delete(f"/files/{quoted(file_id)}")
+
+    def inputs(self, batch_key: str) -> list[str]:
+        """Return the files named after the key, as far as one listing shows them."""
+        return [file.id for file in self._http.get("/files", _Files).data if file.filename == file_name(batch_key)]
 
     def check(self) -> str:
         """List the models, which is free."""

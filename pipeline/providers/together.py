@@ -39,6 +39,7 @@ from pipeline.providers._compatible import (
     Dialect,
     FilesAndBatches,
     bearer,
+    file_name,
     moment,
     parts,
     provider_at,
@@ -146,14 +147,14 @@ def _upload(http: Http, submission: Submission) -> str:
     body = _body_of(submission)
     fields = {
         "purpose": "batch-api",
-        "file_name": _name(submission.batch_key),
+        "file_name": file_name(submission.batch_key),
         "file_type": "jsonl",
         "checksum": _checksum(body),
     }
     reply = http.form("/files", fields=fields, expected={302, 409})
     if reply.status == 409:
         taken = _taken(reply)
-        if _name_of(http, taken) == _name(submission.batch_key):
+        if _name_of(http, taken) == file_name(submission.batch_key):
             return taken
         http.delete(f"/files/{quoted(taken)}")
         reply = http.form("/files", fields=fields, expected={302, 409})
@@ -187,10 +188,6 @@ def _name_of(http: Http, file_id: str) -> str | None:
         if error.status not in {404, 410}:
             raise
         return None
-
-
-def _name(batch_key: str) -> str:
-    return f"{batch_key}.jsonl"
 
 
 def _checksum(body: Body) -> str:
@@ -228,7 +225,7 @@ def _listed(http: Http, sought: Sought) -> Iterator[Entry[RemoteBatch]]:
             names[entry.batch.id] = entry.batch.filename
         else:
             yield Entry(entry.raw, None)
-    names |= dict.fromkeys(sought.files, _name(sought.batch_key))
+    names |= dict.fromkeys(sought.files, file_name(sought.batch_key))
     for job in entries(http.get("/batches", list[msgspec.Raw]), _Job):
         name = names.get((job.batch.input_file_id if job.batch else None) or _named_in(job.raw, names), "")
         key = name.removesuffix(".jsonl")

@@ -4,11 +4,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from pipeline.domain import Counts
+from pipeline.errors import CorruptObjectError
 from pipeline.events import AnyEvent, AttemptOpened, BatchPlanned, RemoteCleaned, RowsPublished
-from pipeline.ids import BatchId
+from pipeline.ids import BatchId, ExperimentName
 from pipeline.operations.workers.worker import Worker
 from tests.conftest import ExperimentFile, Simulate, WorkerFor
 from tests.flows.studies import finished, problems
@@ -141,6 +144,21 @@ def test_a_flipped_byte_anywhere_in_the_pairs_is_found(study: Callable[[], Worke
     for at in range(0, len(body), len(body) // 40):
         path.write_bytes(body[:at] + bytes([body[at] ^ 1]) + body[at + 1 :])
         assert any(path.name in problem for problem in problems(study())), at
+
+
+@pytest.mark.parametrize(
+    "ids", [pa.array([1, 2]), pa.nulls(2), pa.array([True, False])], ids=["numbers", "nulls", "bools"]
+)
+def test_pairs_of_ids_that_are_no_text_are_a_damaged_object(
+    study: Callable[[], Worker], tmp_path: Path, ids: pa.Array
+) -> None:
+    (path,) = _objects(tmp_path, "pairs")
+    path.chmod(0o600)
+    pq.write_table(pa.table({"first_id": ids, "second_id": ids}), path)
+    assert any(f"{path.name} holds ids that are not text" in problem for problem in problems(study()))
+    (run, *_) = study().runs(ExperimentName("essays"))
+    with pytest.raises(CorruptObjectError, match="restore it from a backup"):
+        _ = run.material
 
 
 def _planted(tmp_path: Path, key: str) -> None:

@@ -1,20 +1,27 @@
 """Inputs at the provider: removed when the rows are durable, whoever was interrupted before, and never earlier."""
 
+import signal
 from pathlib import Path
 
 import httpx
 import pytest
 
+from pipeline.clock import SystemClock
 from pipeline.events import FileUploaded
+from pipeline.ids import ExperimentName
 from pipeline.operations.batches.collecting import collect_due, poll_due
 from pipeline.operations.batches.publishing import publish_due
 from pipeline.operations.cancelling import cancel
 from pipeline.operations.resuming import resume, submit
-from pipeline.simulator import Simulator
+from pipeline.operations.workers.worker import Worker
+from pipeline.providers import ListsInputs
+from pipeline.settings import Settings
+from pipeline.simulator import Simulator, environment
 from pipeline.storage.local import LocalStore
 from tests.conftest import ExperimentFile, Simulate
 from tests.flows.groups import SIX_BATCHES, Told, a_worker, opened
-from tests.flows.studies import check_against_ledger, submitted
+from tests.flows.striking import StruckStore, struck
+from tests.flows.studies import check_against_ledger, only_batch, submitted
 
 
 @pytest.fixture
@@ -87,3 +94,36 @@ def test_an_input_that_is_told_of_after_the_end_is_removed_too(
         assert inputs(simulator) == {late}
         resume(worker, [run], interval=0.02)
     assert inputs(simulator) == set()
+
+
+def submits(store: StruckStore, url: str, file: Path) -> None:
+    with Worker(store, clock=SystemClock(), settings=Settings(environment(url))) as worker:
+        submitted(worker, file)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    "judge",
+    [
+        "provider: openai, model: gpt-6-luna",
+        "provider: groq, model: openai/gpt-oss-20b",
+        "provider: mistral, model: mistral-large-latest",
+        "provider: together, model: meta-llama/Llama-4",
+    ],
+)
+def test_an_input_that_its_author_did_not_live_to_tell_of_is_removed_too(
+    simulator: Simulator, store: LocalStore, experiment_file: ExperimentFile, tmp_path: Path, judge: str
+) -> None:
+    file = experiment_file(samples=3, judges=f"[{{{judge}}}]")
+    dying = StruckStore(tmp_path / "store", "file-uploaded", signal.SIGKILL)
+    with struck(submits, dying, simulator.url, file) as found:
+        assert found.is_killed
+    settings = Settings({**environment(simulator.url), "PAIRLOG_QUIET_SECONDS": "0.2"})
+    with Worker(store, clock=SystemClock(), settings=settings) as worker:
+        (run,) = worker.runs(ExperimentName("essays"))
+        opened_by = only_batch(run).batch_key
+        assert isinstance(run.provider, ListsInputs)
+        assert len(run.provider.inputs(str(opened_by))) == 1
+        assert not resume(worker, [run], interval=0.05).is_open
+        assert only_batch(run).attempt == 2
+        assert [run.provider.inputs(str(key)) for key in (opened_by, only_batch(run).batch_key)] == [[], []]

@@ -348,3 +348,30 @@ def test_an_input_that_two_batches_share_stays_until_both_are_durable(
     assert not resume(here.worker, [run], interval=60).is_open
     assert column(rows(here.worker), "status") == ["ok"] * 15
     here.check()
+
+
+def test_a_doubtful_create_of_another_study_is_settled_by_whoever_waits_for_it(
+    world: Worlds, experiment_file: ExperimentFile
+) -> None:
+    here = world("create.lost=1", 5.0)
+    (left,) = submitted(here.worker, experiment_file(name="left", judges=JUDGES["anthropic"]))
+    assert only_batch(left).phase == "uncertain"
+    other = here.beside()
+    assert not resume(other, submitted(other, experiment_file(judges=JUDGES["anthropic"])), interval=30).is_open
+    assert only_batch(left).phase == "submitted"
+    assert not resume(other, other.runs(left.experiment.name), interval=30).is_open
+    assert len(here.simulator.ledger.creates) == 2
+    assert (counts(other)["ok"], counts(other, "left")["ok"]) == (15, 15)
+
+
+def test_who_waits_for_what_its_key_cannot_look_for_is_told_whose_it_is(
+    world: Worlds, experiment_file: ExperimentFile
+) -> None:
+    here = world("create.lost=1")
+    (left,) = submitted(here.worker, experiment_file(name="left", judges=JUDGES["anthropic"]))
+    other = here.beside(ANTHROPIC_API_KEY="sk-ant-another")
+    runs = submitted(other, experiment_file(judges=JUDGES["anthropic"], more="batch: {max_requests: 5}"))
+    end = resume(other, runs, interval=30)
+    assert (end.is_open, end.moves_by_itself, len(here.simulator.ledger.creates)) == (True, False, 1)
+    for words in (f"waits for a batch of {left.run_id}", "another key", f"pairlog void {left.run_id} s000-1 --force"):
+        assert words in end.reasons[0]

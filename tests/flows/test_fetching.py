@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import httpx
 import pytest
@@ -10,10 +11,14 @@ import pytest
 from pipeline.operations.batches.collecting import poll_due
 from pipeline.operations.batches.settling import adopt_by_hand
 from pipeline.operations.cancelling import cancel
+from pipeline.operations.moving import copy_store
 from pipeline.operations.resuming import resume
+from pipeline.operations.starting import open_planned
+from pipeline.operations.studies.plans import plan
 from pipeline.operations.workers.run import Run
 from pipeline.state import BatchState
 from pipeline.storage import keys
+from pipeline.storage.local import LocalStore
 from tests.conftest import ExperimentFile
 from tests.flows.one_time import World
 from tests.flows.studies import column, rows, submitted
@@ -162,3 +167,21 @@ def test_a_poll_that_shows_another_batch_is_told_of(world: Worlds, experiment_fi
     assert f"was asked after as {first_batch(run).remote_id}, and the provider showed batch_other instead" in told
     assert not resume(here.worker, here.worker.runs(run.experiment.name), interval=60).is_open
     here.check()
+
+
+def test_rows_that_say_that_nothing_was_sent_do_not_stand_for_what_came_back(
+    world: Worlds, experiment_file: ExperimentFile, tmp_path: Path
+) -> None:
+    here, target = world(), LocalStore(tmp_path / "copy")
+    planned = plan(str(experiment_file()))
+    (run,) = open_planned(here.worker, planned)
+    copy_store(here.worker.store, target, clock=here.clock)
+    cancel(run)
+    (key,) = here.worker.store.list_from("comparisons")
+    target.put_new(key, here.worker.store.get(key))  # as other tools copy it, while somebody cancels
+    worker = here.beside(target)
+    (copied,) = worker.runs(run.experiment.name)
+    assert key in resume(worker, [copied], interval=60).reasons[0]
+    (tmp_path / "copy" / key).unlink()
+    assert not resume(worker, [copied], interval=60).is_open
+    assert column(rows(worker), "status") == ["ok"] * here.simulator.ledger.totals.requests == ["ok"] * 15

@@ -8,10 +8,11 @@ from typing import Any
 import httpx
 import pytest
 
+from pipeline.operations.batches.settling import adopt_by_hand
 from pipeline.operations.resuming import resume
 from tests.conftest import ExperimentFile
 from tests.flows.one_time import World
-from tests.flows.studies import submitted
+from tests.flows.studies import counts, only_batch, submitted
 
 Worlds = Callable[..., World]
 Shown = dict[str, Any]  # Any: a batch as a provider shows it
@@ -97,3 +98,25 @@ def test_answers_that_are_counted_of_a_batch_that_failed_are_waited_for(
 ) -> None:
     early = Early(lambda batch: failed_early(provider, batch))
     assert bought_once(world(), early, a_file(experiment_file, provider))
+
+
+@pytest.mark.parametrize("provider", ["azure", "groq", "together"])
+def test_answers_that_are_never_shown_beside_errors_are_held_and_used_when_they_turn_up(
+    world: Worlds, experiment_file: ExperimentFile, provider: str
+) -> None:
+    def without_answers(batch: Shown) -> Shown:
+        return {**batch, "output_file_id": None, "request_counts": None}
+
+    here = world("line.400=0.2*1")
+    early = Early(lambda _: None, always=without_answers)
+    worker = here.beside(transport=early)
+    (run,) = submitted(worker, a_file(experiment_file, provider))
+    end = resume(worker, [run], interval=60)
+    assert (end.is_open, end.moves_by_itself, len(here.simulator.ledger.creates)) == (True, False, 1)
+    assert "shows errors of 3 of its 15 requests and no answers" in end.reasons[0]
+    (later,) = here.worker.runs(run.experiment.name)
+    held = only_batch(later)
+    adopt_by_hand(later, held, str(held.remote_id))
+    assert not resume(here.worker, [later], interval=60).is_open
+    assert (counts(here.worker)["ok"], len(here.simulator.ledger.creates)) == (12, 1)
+    here.check()

@@ -9,6 +9,7 @@ from pipeline.cli import run as pairlog
 from pipeline.clock import SystemClock
 from pipeline.errors import ConfigError, StoreError
 from pipeline.ids import ExperimentName
+from pipeline.operations.cancelling import cancel
 from pipeline.operations.moving import Copied, copy_store, usage
 from pipeline.operations.resuming import resume
 from pipeline.simulator import Simulator
@@ -69,6 +70,23 @@ def test_a_copy_has_an_id_of_its_own_and_leaves_the_runs_it_got_alone(
     own = [origin_of(store, SystemClock()) for store in (source, target)]
     assert own[0] != own[1]
     assert origins == [[own[0], own[0]], [own[0], own[1]]]
+
+
+def test_a_copy_tells_how_far_it_is_behind_a_source_that_somebody_works_on(
+    study: tuple[LocalStore, Simulator], worker_on: WorkerOn
+) -> None:
+    source, simulator = study
+    worker = worker_on(source, simulator)
+    (run,) = worker.runs(ExperimentName("open"))
+    before, target = run.refresh().commits, MemoryStore()
+
+    def somebody_works(_done: int, _all: int) -> None:
+        cancel(run)
+
+    copied = copy_store(source, target, clock=SystemClock(), tell=somebody_works)
+    assert copied.behind == run.refresh().commits - before > 0
+    assert copy_store(source, target, clock=SystemClock()).behind == 0
+    assert keys_of(target) == keys_of(source)
 
 
 class _Breaks(MemoryStore):

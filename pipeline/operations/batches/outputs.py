@@ -20,6 +20,7 @@ from pipeline.endings import (
     may_be_mended,
     speaks,
 )
+from pipeline.events import is_of_errors
 from pipeline.operations.batches.raw_outputs import RawOutputs
 from pipeline.operations.batches.rows import NOTHING, Asked, RowBuilder, Rows
 from pipeline.operations.workers.requests import Positions
@@ -28,6 +29,7 @@ from pipeline.state import BatchState
 from pipeline.storage.tables import parquet_bytes
 from pipeline.tasks import task_named
 from pipeline.tasks.lookup import Lookup
+from pipeline.wording import counted
 
 _LINES_THAT_TELL = 200
 _PLACES_A_BLOCK = 1_024
@@ -86,6 +88,20 @@ class Reading:
         What a live call answers has its request's name from us, so that each line costs its own row at most.
         """
         return None if self._run.is_live else self._raw.unread()
+
+    def unshown(self) -> str | None:
+        """Say what is shown of a batch that was done whole if it is errors of some requests and nothing else.
+
+        Unless the provider tells that there are no answers, those to the others were paid for and exist somewhere.
+        """
+        batch, sent = self._batch, self._batch.input.requests if self._batch.input else 0
+        own = [part.name for part in batch.parts if not part.is_late]
+        is_told = batch.end != "completed" or "output" in batch.remote_lines
+        if is_told or not own or not all(map(is_of_errors, own)):
+            return None
+        places = self._lookup.places([output.request_id for output in self._raw.one_by_one()])
+        known = len(np.unique(places[places >= 0]))
+        return f"errors of {known} of its {counted(sent, 'request')} and no answers" if known < sent else None
 
     def unpaid(self, again: int) -> str | None:
         """Return the account's fault if each of so many requests got no answer for want of money, else None."""

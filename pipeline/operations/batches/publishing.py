@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from pipeline import planning
 from pipeline.domain import STATUSES, Counts
-from pipeline.errors import ConflictError
+from pipeline.errors import ConflictError, CorruptObjectError
 from pipeline.events import AnyEvent, BatchPlanned, CancelAsked, RowsPublished, Uncertain
 from pipeline.ids import Digest, digest
 from pipeline.operations.batches.late import may_turn_up
@@ -64,6 +64,9 @@ def _publication(run: Run, batch: BatchState) -> _Publication | None:
         return None
     if reading.is_anothers():
         _disown(run, batch)
+        return None
+    if unshown := reading.unshown():
+        hold(run, batch, f"the provider calls {batch.remote_id} {batch.remote_status} and shows {unshown}")
         return None
     rows = _rows(run, batch, reading)
     if not rows.again:
@@ -121,10 +124,22 @@ def _rows(run: Run, batch: BatchState, reading: Reading) -> RowsPublished:
 
 
 def _found(run: Run, batch: BatchState, key: str, reading: Reading) -> RowsPublished:
-    """Return the event for rows that were there, whoever wrote them."""
+    """Return the event for rows that were there, whoever wrote them; raises if they know nothing of what came back.
+
+    A copy of a store that was taken while somebody cancelled in it may hold such rows and a log that does not say so.
+    """
     content = measured(run.worker.store, key).digest()
     with opened(run.worker.store, key) as rows:
+        if batch.remote_id is not None and _are_of_nothing_sent(rows):
+            raise CorruptObjectError(
+                f"{key} says that nothing was sent, but {batch.remote_id} came back; move that object out of the store"
+            )
         return _published(batch, reading, key=key, content=content, rows=rows)
+
+
+def _are_of_nothing_sent(rows: pq.ParquetFile) -> bool:
+    remotes = rows.read(columns=["remote_batch_id"]).column(0)
+    return len(remotes) > 0 and not remotes.drop_null()
 
 
 def _published(

@@ -29,10 +29,10 @@ from pipeline.errors import (
 from pipeline.events import AttemptOpened, FileUploaded, Refused, Submitted, Uncertain
 from pipeline.ids import BatchId
 from pipeline.operations.batches.recording import facts
-from pipeline.operations.batches.settling import unsettled_elsewhere
+from pipeline.operations.batches.settling import Unsettled, settle_elsewhere, unsettled_elsewhere
 from pipeline.operations.workers.run import Run
 from pipeline.providers import ProbableProvider, Submission
-from pipeline.state import BatchState
+from pipeline.state import NOT_SENT, BatchState
 from pipeline.storage.streams import Measured, decompressed
 
 _SEND_DEADLINE = 60.0
@@ -69,12 +69,28 @@ def _alone(run: Run, batches: list[BatchState]) -> Iterator[bool]:
     (batch,) = batches
     leases, name = run.worker.leases, f"provider--{run.config.judge.provider}--{provider.account}"
     try:
-        other = unsettled_elsewhere(run, batch.batch_id) if leases.take(name) is not None else batch
-        if other is not None:
-            run.notify(batch, "waits for another batch at this provider to be settled")
-        yield other is None
+        is_taken = leases.take(name) is None
+        other = None if is_taken else settle_elsewhere(run, batch.batch_id)
+        if is_taken:
+            run.notify(batch, "waits for another worker that sends to this provider")
+        else:
+            _tell_behind(run, batch, other)
+        yield not is_taken and other is None
     finally:
         leases.give_back(name)
+
+
+def _tell_behind(run: Run, batch: BatchState, other: Unsettled | None) -> None:
+    """Say what the run's unsent batches wait for; what this key cannot look for is a trouble of theirs as well."""
+    unsent = [each.batch_id for each in run.state.batches.active.values() if each.phase in NOT_SENT]
+    why = other.run.troubles.get(other.batch.batch_id) if other else None
+    for batch_id in unsent:
+        run.troubles.pop(batch_id, None)
+    if other and why:
+        run.troubles |= dict.fromkeys(unsent, f"waits for a batch of {other.run.run_id}: {why}")
+    elif other:
+        named = f"{other.run.run_id} {other.batch.batch_id}"
+        run.notify(batch, f"waits until it is settled whether {named} is at this provider")
 
 
 def _announced(run: Run, wanted: set[BatchId], *, mended: bool) -> list[AttemptOpened]:

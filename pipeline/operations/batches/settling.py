@@ -13,14 +13,15 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from itertools import islice
 
+import msgspec
 from msgspec.structs import replace
 
 from pipeline import planning
 from pipeline.errors import AccountError, ConfigError, CorruptObjectError, ProviderError, RejectedError
-from pipeline.events import Adopted, Held, Uncertain, Voided
+from pipeline.events import Adopted, FileUploaded, Held, Uncertain, Voided
 from pipeline.ids import BatchId
 from pipeline.operations.workers.run import Run
-from pipeline.providers import ProbableProvider, RemoteBatch, Sought
+from pipeline.providers import ListsInputs, ProbableProvider, RemoteBatch, Sought
 from pipeline.state import BatchState, RunState
 from pipeline.storage import checkpoints, keys
 
@@ -84,12 +85,26 @@ def _is_news(run: Run, batch: BatchState) -> bool:
 
 
 def _doubt(run: Run, batch: BatchState) -> None:
-    """Record that the attempt was looked for in vain, from this machine: what follows is timed by its own clock."""
+    """Record that the attempt was looked for in vain, from this machine: what follows is timed by its own clock.
+
+    An input that its author uploaded and did not live to tell of is recorded with it, so that it gets removed.
+    """
     found_so = batch.note if batch.phase == "uncertain" else None
     reason = found_so or "the worker that announced this attempt recorded no answer"
-    run.record(Uncertain(batch_id=batch.batch_id, attempt=batch.attempt, reason=reason))
+    run.record(*_untold(run, batch), Uncertain(batch_id=batch.batch_id, attempt=batch.attempt, reason=reason))
     waits = f"{run.worker.pace.quiet:g} s"
     run.notify(batch, f"may have been created; it is looked for during {waits} before anything is sent again")
+
+
+def _untold(run: Run, batch: BatchState) -> list[FileUploaded]:
+    """Return what was uploaded for an attempt without a word in the log, as far as the provider shows it."""
+    provider, key = run.provider, batch.batch_key
+    if batch.phase != "submitting" or batch.file_id or key is None or not isinstance(provider, ListsInputs):
+        return []
+    with contextlib.suppress(ProviderError):
+        found = provider.inputs(key)[:1]
+        return [FileUploaded(batch_id=batch.batch_id, attempt=batch.attempt, file_id=each) for each in found]
+    return []
 
 
 def is_our_account(run: Run, batch: BatchState) -> bool:
@@ -201,14 +216,32 @@ def _state_of(run: Run, *, beside: Run) -> RunState:
         ) from error
 
 
-def unsettled_elsewhere(run: Run, batch_id: BatchId) -> BatchState | None:
+class Unsettled(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A batch that may have been created, and the run it belongs to."""
+
+    run: Run
+    batch: BatchState
+
+
+def settle_elsewhere(run: Run, batch_id: BatchId) -> Unsettled | None:
+    """Settle what keeps this batch from being sent, where its own worker is gone; return what still keeps it."""
+    other = unsettled_elsewhere(run, batch_id)
+    if other is None or other.run.run_id == run.run_id:
+        return other
+    with other.run.lease() as mine:
+        if mine:
+            settle_due(other.run)
+    return unsettled_elsewhere(run, batch_id)
+
+
+def unsettled_elsewhere(run: Run, batch_id: BatchId) -> Unsettled | None:
     """Return an unsettled attempt of another batch at a provider that cannot tell ours apart by a key."""
     if not isinstance(run.provider, ProbableProvider):
         return None
     for other in _runs_at(run):
         for each in planning.due(_state_of(other, beside=run), run.worker.clock.now()).settle:
             if (other.run_id, each.batch_id) != (run.run_id, batch_id):
-                return each
+                return Unsettled(run=other, batch=each)
     return None
 
 

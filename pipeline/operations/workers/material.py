@@ -102,6 +102,8 @@ def _positions(data: bytes, ids: Sequence[SampleId], *, key: str) -> Pairs:
         table = file.read(names)
     except (pa.ArrowException, OSError, KeyError) as error:
         raise CorruptObjectError(f"{key} is not readable Parquet; restore it from a backup ({error})") from error
+    if not all(pa.types.is_dictionary(column.type) for column in table.columns):  # whatever is not text stays plain
+        raise CorruptObjectError(f"{key} holds ids that are not text; restore it from a backup")
     known = pa.array(ids, pa.string())
     first, second = (_places(table.column(name), known) for name in names)
     if min(first.min(initial=0), second.min(initial=0)) < 0:

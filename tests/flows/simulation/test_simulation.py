@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.operations.cancelling import cancel_all
 from pipeline.operations.reading.auditing import audit
 from pipeline.operations.resuming import resume, submit
 from pipeline.operations.studies.opening import freeze, open_runs
@@ -24,24 +25,37 @@ QUIET = 120.0
 ENVIRONMENT = {"PAIRLOG_QUIET_SECONDS": str(QUIET), "PAIRLOG_LEASE_SECONDS": "30", "PAIRLOG_PAUSE_SECONDS": "20"}
 
 
-@pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Plan:
-    place = tmp_path_factory.mktemp("study")
+def _planned(place: Path, models: str) -> Plan:
     (place / "s.csv").write_text("id,text\n" + "".join(f"s{n},text number {n}\n" for n in range(5)))
     (place / "e.yaml").write_text(
         "name: sim\nsamples: s.csv\nattempts: 4\nbatch: {max_requests: 3}\n"
-        "judges: [{provider: openai, model: gpt-6-luna}]\n"
+        f"judges: [{{provider: openai, model: {models}}}]\n"
     )
     return plan(str(place / "e.yaml"))
 
 
-class History:
-    """One history: a seed, three workers, a store and a provider."""
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    return _planned(tmp_path_factory.mktemp("study"), "gpt-6-luna")
 
-    def __init__(self, seed: int, study: Plan, personality: Personality) -> None:
+
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    """The study with another model beside the first."""
+    return _planned(tmp_path_factory.mktemp("grown"), "[gpt-6-luna, gpt-6-sol]")
+
+
+class History:
+    """One history: a seed, three workers, a store and a provider; beside them the study may grow or be cancelled."""
+
+    def __init__(
+        self, seed: int, study: Plan, personality: Personality, *, grown: Plan | None = None, is_cancelled: bool = False
+    ) -> None:
         exact = personality == "exact"
         self.seed = seed
         self.study = study
+        self.grown = grown
+        self.is_cancelled = is_cancelled
         self.personality = personality
         self.store = MemoryStore()
         self.scheduler = Scheduler(seed, deaths=0.01, freezes=0.02, longest_freeze=QUIET * 3 if exact else QUIET / 4)
@@ -52,7 +66,11 @@ class History:
         for _ in range(2):
             self.scheduler.add(self._resumes)
         self.scheduler.add(self._colleague)
-        self.scheduler.run(successor=self._submits, most_deaths=4)
+        if self.is_cancelled:
+            self.scheduler.add(self._cancels)
+        if self.grown:
+            self.scheduler.add(self._grows)
+        self.scheduler.run(successor=self._grows if self.grown else self._submits, most_deaths=4)
 
     def worker(self, actor: Actor) -> Worker:
         machine = random.Random(f"{self.seed} {actor.name}")
@@ -65,11 +83,27 @@ class History:
         return worker
 
     def _submits(self, actor: Actor) -> None:
+        self._submit(actor, self.study)
+
+    def _grows(self, actor: Actor) -> None:
+        self._person_thinks(actor)
+        self._submit(actor, self.grown or self.study)
+
+    def _submit(self, actor: Actor, study: Plan) -> None:
         worker = self.worker(actor)
-        runs = open_runs(worker, self.study, experiment_digest=freeze(worker, self.study))
+        runs = open_runs(worker, study, experiment_digest=freeze(worker, study))
         for run in runs:
             submit(run)
         resume(worker, runs, interval=20.0)
+
+    def _cancels(self, actor: Actor) -> None:
+        self._person_thinks(actor)
+        worker = self.worker(actor)
+        for name in worker.experiment_names():
+            cancel_all(worker, worker.runs(name))
+
+    def _person_thinks(self, actor: Actor) -> None:
+        actor.boundary("a person thinks", seconds=random.Random(f"{self.seed} {actor.name}").uniform(0, 2 * QUIET))
 
     def _resumes(self, actor: Actor) -> None:
         worker = self.worker(actor)
@@ -92,7 +126,8 @@ class History:
         table = rows(worker, "sim")
         ids = table.column("request_id").to_pylist()
         found = [f"{finding.key}: {finding.problem}" for finding in audit(worker, []).findings]
-        if len(ids) != 10 or len(set(ids)) != 10:
+        asked = 20 if self.grown else 10
+        if len(ids) != asked or len(set(ids)) != asked:
             found.append(f"{len(ids)} rows of {len(set(ids))} requests")
         found += [f"{name} was paid {times} times" for name, times in self.provider.billed.items() if times > 1]
         found += [f"{name} of a colleague was cancelled" for name in self.provider.cancelled_of_a_colleague()]
@@ -111,8 +146,10 @@ class Still:
         return "0" * 32
 
 
-def check(seed: int, study: Plan, personality: Personality) -> History:
-    history = History(seed, study, personality)
+def check(
+    seed: int, study: Plan, personality: Personality, *, grown: Plan | None = None, is_cancelled: bool = False
+) -> History:
+    history = History(seed, study, personality, grown=grown, is_cancelled=is_cancelled)
     history.run()
     assert history.problems() == [], f"seed {seed} {personality}"
     return history
@@ -128,6 +165,18 @@ def test_no_history_of_three_workers_pays_twice_or_loses_a_paid_answer(
     for seed in range(number * share, (number + 1) * share):
         check(seed, study, personality)
     record_property(f"told: simulated histories, {personality} proof: seeds without a fault", share)
+
+
+@pytest.mark.parametrize("is_grown", [False, True], ids=["cancelled", "grown"])
+@pytest.mark.parametrize("personality", ["exact", "probable"])
+def test_no_history_of_a_study_that_grows_or_is_cancelled_pays_twice_or_loses_a_paid_answer(
+    study: Plan, grown: Plan, personality: Personality, is_grown: bool, record_property: Callable[[str, object], None]
+) -> None:
+    share = max(QUICK // 12, 1)
+    first = 10_000 * (1 + is_grown + 2 * (personality == "probable"))
+    for seed in range(first, first + share):
+        check(seed, study, personality, grown=grown if is_grown else None, is_cancelled=seed % 2 == 0 or not is_grown)
+    record_property(f"told: simulated histories, {personality} proof, cancelled or grown: seeds without a fault", share)
 
 
 @pytest.mark.parametrize("seed", [318, 429, 539, 676, 2352, 2369, 3641])

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any, BinaryIO, Literal
+from zlib import crc32
 
 import msgspec
 
@@ -122,7 +123,7 @@ class Provider:
             if not batch.failed:
                 for line in batch.lines:
                     custom_id = json.loads(line)["custom_id"]
-                    if custom_id not in batch.unanswered and not batch.cancelled:
+                    if custom_id not in batch.unanswered and not _is_stopped(batch, custom_id):
                         self._bill(custom_id)
                     else:
                         batch.unanswered.add(custom_id)
@@ -137,6 +138,11 @@ class Provider:
         self.scheduler.now += 1e6
         for batch in self.batches.values():
             self.look(batch)
+
+
+def _is_stopped(batch: _Batch, custom_id: str) -> bool:
+    """Say whether a cancelled batch was stopped before this request; about half of them are answered by then."""
+    return batch.cancelled and crc32(f"{batch.remote_id} {custom_id}".encode()) % 2 == 0
 
 
 class Client:
