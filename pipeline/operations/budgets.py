@@ -45,14 +45,13 @@ def wanted_by_plan(worker: Worker, planned: Plan) -> int:
 def check_cost(worker: Worker, planned: Plan, most: Decimal) -> None:
     """Raise ConfigError if what submitting the file leads to may cost more, or nobody knows what it costs."""
     wanted = _wanted_by_run(worker, planned)
-    runs = [run for run in estimated(planned, worker.clock.now().date()).runs if run.run_id in wanted]
-    unpriced = [run.judge for run in runs if run.cost is None]
-    if unpriced:
-        names = names_of(dict.fromkeys(unpriced))
+    found = estimated(planned, worker.clock.now().date()).of(wanted)
+    if found.unpriced:
+        names = names_of(found.unpriced)
         raise ConfigError(
             f"--most-cost needs prices, and none is known for {names}; nothing was sent. To give one, {PRICE_REMEDY}"
         )
-    whole = in_all(run.cost.of_part(*wanted[run.run_id].shares) for run in runs if run.cost)
+    whole = in_all(run.cost.of_part(*wanted[run.run_id].shares) for run in found.runs if run.cost)
     if whole.high > most:
         raise ConfigError(
             f"it may cost {usd_above(whole.low, whole.high)}, but --most-cost allows {usd_limit(most)}; "

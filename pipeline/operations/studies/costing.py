@@ -1,6 +1,6 @@
 """What a plan would probably cost, run by run, at the prices of a day."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from datetime import date
 
 import msgspec
@@ -41,6 +41,10 @@ class PlanEstimate(msgspec.Struct, frozen=True, kw_only=True):
         """One judge for each provider, model and mode without a known price."""
         found = {_named(run.judge): run.judge for run in self.runs if run.cost is None}
         return list(found.values())
+
+    def of(self, runs: Container[RunId]) -> "PlanEstimate":
+        """Return the same of these runs alone."""
+        return PlanEstimate(runs=tuple(run for run in self.runs if run.run_id in runs))
 
 
 def estimated(planned: Plan, day: date) -> PlanEstimate:
