@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.operations.reading.imported import ranked_in_file
 from pipeline.ranking import RankingOptions
-from tests.cli.conftest import SMALL, Pairlog, a_file
+from tests.cli.conftest import ONE_JUDGE, SMALL, Pairlog, a_file
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_parts_are_ranked_beside_the_whole(pairlog: Pairlog, tmp_path, per, part
 
 
 def test_parts_that_nobody_asked_for_are_not_made(tmp_path):
-    file, options = a_file(tmp_path, SMALL), RankingOptions(intervals="bootstrap", rounds=200)
+    file, options = a_file(tmp_path, SMALL), RankingOptions(intervals="bootstrap", rounds=100)
     ranked_in_file(file, options, title="pairs")  # what is loaded at first use counts in neither
     spent = []
     for per in (None, "judge"):
@@ -128,7 +128,7 @@ def test_effects_are_shown_with_their_intervals(pairlog: Pairlog, tmp_path):
 
 
 def test_intervals_are_made_as_asked(pairlog: Pairlog, tmp_path: Path) -> None:
-    file = a_file(tmp_path, SMALL)
+    file = a_file(tmp_path, ONE_JUDGE)
     lows = {}
     for how, said in (("sandwich", "sandwich, 95 %"), ("bootstrap", "bootstrap, 95 %, 1,000 rounds")):
         ranked = pairlog("rank", "--from", file, "--intervals", how, "--json")
