@@ -8,7 +8,7 @@ import msgspec
 from pipeline.domain import Judge
 from pipeline.ids import RunId
 from pipeline.operations.studies.plans import Plan, RunPlan
-from pipeline.prices import Estimate, Load, Span, answer_tokens, dated, estimate, in_all, terms_of, usd_span
+from pipeline.prices import Estimate, Load, Span, answer_tokens, estimate, in_all, terms_of, usd_span
 from pipeline.tasks import task_named
 from pipeline.wording import and_more
 
@@ -67,8 +67,7 @@ def told_estimate(found: PlanEstimate) -> str:
     if all(run.cost is None for run in found.runs):
         return unknown
     total = found.total
-    prices = dated(total.dates, from_file=None in total.as_of)
-    known = f"{usd_span(total.low, total.high)} at prices {prices}, an estimate, not a bill"
+    known = f"{usd_span(total.low, total.high)} at prices {total.prices}, an estimate, not a bill"
     return f"{known}; {unknown}" if unknown else known
 
 
