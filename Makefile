@@ -26,9 +26,9 @@ crash: $(READY)
 	PAIRLOG_SIMULATIONS=4000 $(PYTEST) -n auto --dist worksteal -m "slow or not slow" tests/flows/crash tests/flows/simulation
 
 # What only real object stores show: races of 32 writers, hundreds of runs, big files;
-# some minutes on a quiet machine, half an hour and more on a busy one.
+# some minutes on a quiet machine, half an hour and more on a busy one. Folders are on a disk here, not in memory.
 stores: $(READY)
-	$(PYTEST) -m slow tests/storage
+	PYTEST_DEBUG_TEMPROOT=$${TMPDIR:-/tmp} $(PYTEST) -m slow tests/storage
 
 # A second opinion on S3: Ceph's gateway, from Debian's packages unless they are there; some minutes. Left out are the tests
 # of rights, which are written in SeaweedFS's words, and that the last of two uploads in parts loses: on Ceph it wins.

@@ -19,6 +19,8 @@ from pipeline.storage.local import LocalStore
 settings.register_profile("pairlog", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("pairlog")
 
+pytest_plugins = ["tests.folders"]
+
 Simulate = Callable[..., Simulator]
 WorkerFor = Callable[..., Worker]
 ExperimentFile = Callable[..., Path]

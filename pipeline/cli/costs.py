@@ -2,7 +2,7 @@
 
 from pipeline.cli.screen import complain, say
 from pipeline.operations.studies.costing import PRICE_REMEDY, PlanEstimate, RunEstimate, names_of
-from pipeline.prices import Estimate, Span, as_number, dated, usd_span
+from pipeline.prices import Estimate, Span, as_number, usd_span
 from pipeline.wording import and_more
 
 _NOT_KNOWN = "not known"
@@ -31,9 +31,7 @@ def tell_estimate(found: PlanEstimate) -> None:
     """Say what the estimate is made of, and which prices it lacks."""
     priced = [run for run in found.runs if run.cost is not None]
     if priced:
-        total = found.total
-        prices = dated(total.dates, from_file=None in total.as_of)
-        say(f"≈ USD is an estimate at prices {prices}, not a bill, without what is sent again")
+        say(f"≈ USD is an estimate at prices {found.total.prices}, not a bill, without what is sent again")
         say("input: 3 to 4 bytes a token; output, thoughts included, is assumed:")
         for span, judges in _assumed(priced).items():
             say(f"  {_tokens(span)} a request: {and_more(judges, most=3)}")

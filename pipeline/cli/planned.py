@@ -67,8 +67,8 @@ def _tell_known(worker: Worker, planned: Plan, costs: PlanEstimate) -> None:
     there = {run.run_id for run in runs}
     fresh = [run for run in planned.runs if run.config.run_id not in there]
     new = sum(run.config.requests for run in fresh)
-    of_new = PlanEstimate(runs=tuple(run for run in costs.runs if run.run_id not in there))
-    say(f"{name} is in {worker.store.url} already; {new:,} of these requests are new{cost_in_words(of_new)}")
+    of_new = cost_in_words(costs.of({run.config.run_id for run in fresh}))
+    say(f"{name} is in {worker.store.url} already; {new:,} of these requests are new{of_new}")
     for each in fresh:
         say(f"  new: {each.config.run_id}")
     kept = sorted(there - {run.config.run_id for run in planned.runs})

@@ -15,9 +15,9 @@ from pipeline.errors import ConfigError, StoreError
 from pipeline.ids import ExperimentName
 from pipeline.operations.reading import answers, summaries
 from pipeline.operations.reading.absences import absent_in
-from pipeline.operations.reading.answers import Answers, Ranked
+from pipeline.operations.reading.answers import Ranked
 from pipeline.operations.reading.files import ending, write_bytes, write_table
-from pipeline.operations.reading.imported import answers_of_file, report_of_file
+from pipeline.operations.reading.imported import answers_of_file, ranked_in_file, report_of_file
 from pipeline.operations.workers.worker import Worker
 from pipeline.ranking import Ranking, RankingOptions, Unrankable, verdict, verdict_of_part
 from pipeline.ranking.values import left
@@ -96,7 +96,8 @@ def write_report(question: Question, *, out: str) -> int:
     title = question.title
     ending(out, ".html", ".htm")
     if question.source is not None:
-        found = _of_file(question, question.source)
+        _refuse_length(question)
+        found = answers_of_file(question.source, question.options)
         _write_page(report_of_file(question.source, found), out)
         return _concluded(found.ranking)
     worker = worker_on(question.store)
@@ -162,16 +163,17 @@ def _concluded(ranking: Ranking | Unrankable) -> int:
 def _ranked(question: Question, per: str | None) -> Ranked:
     title = question.title
     if question.source is not None:
-        return answers.ranked_per(_of_file(question, question.source), per, title=title, counts=Counts())
+        _refuse_length(question)
+        return ranked_in_file(question.source, question.options, title=title, per=per)
     worker = worker_on(question.store)
     name, *beside = chosen(worker, list(dict.fromkeys(question.names)))
     return answers.ranked(worker, name, question.options, length=question.length, per=per, beside=beside)
 
 
-def _of_file(question: Question, source: Path) -> Answers:
+def _refuse_length(question: Question) -> None:
+    """Refuse to count with the length of texts where there are none."""
     if question.length:
         raise ConfigError("--length needs the texts: it works with an EXPERIMENT, not with --from FILE")
-    return answers_of_file(source, question.options)
 
 
 def _document(ranked: Ranked, found: Ranking) -> dict[str, object]:

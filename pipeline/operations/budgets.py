@@ -15,7 +15,7 @@ from pipeline.errors import ConfigError
 from pipeline.ids import RunId
 from pipeline.operations.by_segment import Chosen
 from pipeline.operations.catalogue import planned_from_file
-from pipeline.operations.studies.costing import PRICE_REMEDY, RunEstimate, estimated, names_of
+from pipeline.operations.studies.costing import PRICE_REMEDY, PlanEstimate, RunEstimate, estimated, names_of
 from pipeline.operations.studies.growing import check_growth
 from pipeline.operations.studies.plans import Plan
 from pipeline.operations.workers.failures import apart
@@ -56,9 +56,9 @@ def wanted_by_plan(worker: Worker, planned: Plan) -> int:
 
 def check_cost(worker: Worker, planned: Plan, most: Decimal, *, limit: str = OF_COMMANDS.cost) -> None:
     """Raise ConfigError if what submitting the file leads to may cost more, or nobody knows what it costs."""
-    runs = estimated(planned, worker.clock.now().date()).runs
+    found = estimated(planned, worker.clock.now().date())
     remedy = "Raise it, lower max_output_tokens of the judges, or ask for less in the file"
-    _check_cost(runs, _wanted_by_run(worker, planned), most, limit=limit, remedy=remedy)
+    _check_cost(found, _wanted_by_run(worker, planned), most, limit=limit, remedy=remedy)
 
 
 def check_cost_of(worker: Worker, chosen: Iterable[Chosen], most: Decimal, *, limit: str) -> None:
@@ -74,20 +74,20 @@ def check_cost_of(worker: Worker, chosen: Iterable[Chosen], most: Decimal, *, li
         runs += estimated(planned, worker.clock.now().date()).runs
     if gone := sorted(wanted.keys() - {run.run_id for run in runs}):
         raise ConfigError(f"{limit} needs a file that names {and_more(gone)}; nothing was sent")
-    _check_cost(runs, wanted, most, limit=limit, remedy="Raise it, or choose fewer segments")
+    found = PlanEstimate(runs=tuple(runs))
+    _check_cost(found, wanted, most, limit=limit, remedy="Raise it, or choose fewer segments")
 
 
 def _check_cost(
-    estimates: Iterable[RunEstimate], wanted: Mapping[RunId, "_Wanted"], most: Decimal, *, limit: str, remedy: str
+    estimates: PlanEstimate, wanted: Mapping[RunId, "_Wanted"], most: Decimal, *, limit: str, remedy: str
 ) -> None:
-    runs = [run for run in estimates if run.run_id in wanted]
-    unpriced = [run.judge for run in runs if run.cost is None]
-    if unpriced:
-        names = names_of(dict.fromkeys(unpriced))
+    found = estimates.of(wanted)
+    if found.unpriced:
+        names = names_of(found.unpriced)
         raise ConfigError(
             f"{limit} needs prices, and none is known for {names}; nothing was sent. To give one, {PRICE_REMEDY}"
         )
-    whole = in_all(run.cost.of_part(*wanted[run.run_id].shares) for run in runs if run.cost)
+    whole = in_all(run.cost.of_part(*wanted[run.run_id].shares) for run in found.runs if run.cost)
     if whole.high > most:
         raise ConfigError(
             f"it may cost {usd_span(whole.low, whole.high)}, but {limit} allows {usd_limit(most)}; "

@@ -4,7 +4,7 @@ Everything is USD, in decimals. `book.json` holds only prices that somebody read
 there, and whoever needs it writes it into the experiment file.
 """
 
-from pipeline.prices.book import Term, dated, terms_of
+from pipeline.prices.book import Term, terms_of
 from pipeline.prices.estimates import Estimate, Load, Span, answer_tokens, estimate, in_all
 from pipeline.prices.money import as_number, usd, usd_limit, usd_span
 from pipeline.prices.spending import Spent, Used, spent_on, told, told_briefly
@@ -18,7 +18,6 @@ __all__ = [
     "Used",
     "answer_tokens",
     "as_number",
-    "dated",
     "estimate",
     "in_all",
     "spent_on",

@@ -10,6 +10,8 @@ from msgspec.structs import replace
 
 from pipeline.domain import Mode, OwnPrice, Price
 
+MILLION = 1_000_000  # tokens: so many cost what a price says
+
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A model's prices in both modes; they hold from `since` to `until`, for prompts of `above` to `up_to` tokens."""

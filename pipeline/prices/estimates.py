@@ -12,9 +12,8 @@ from fractions import Fraction
 import msgspec
 
 from pipeline.domain import Judge
-from pipeline.prices.book import Term
+from pipeline.prices.book import MILLION, Term, dated
 
-MILLION = 1_000_000
 _BYTES_A_TOKEN = (4, 3)  # English prose, and what other texts seldom fall below
 _JUDGED = (10, 500)
 _WRITTEN = (100, 4_096)
@@ -51,6 +50,11 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     def dates(self) -> list[date]:
         """The dates of the prices that are the book's."""
         return sorted(day for day in self.as_of if day)
+
+    @property
+    def prices(self) -> str:
+        """Which prices were taken, in words."""
+        return dated(self.dates, from_file=None in self.as_of)
 
     def of_part(self, *shares: Fraction) -> "Estimate":
         """Return the estimate of a part that is these shares of the whole, by requests and by bytes: between them."""

@@ -7,8 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from pipeline.domain import Price
-from pipeline.prices.book import Term, dated
-from pipeline.prices.estimates import MILLION
+from pipeline.prices.book import MILLION, Term, dated
 from pipeline.prices.money import as_number, usd
 from pipeline.wording import counted
 

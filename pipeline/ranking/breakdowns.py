@@ -30,8 +30,15 @@ def breakdowns(table: pa.Table, options: RankingOptions | None = None) -> tuple[
     """Return the parts of every dimension with more than one value, the most compared values first."""
     options = options or RankingOptions()
     data = read(table, by=options.by)
-    whole = rank_comparisons(data, options)
-    return tuple(part for dimension in DIMENSIONS for part in _parts(data, dimension, whole, options))
+    used = {dimension: _used(getattr(data, dimension)) for dimension in DIMENSIONS}
+    several = {dimension: codes for dimension, codes in used.items() if len(codes) > 1}
+    if not several:
+        return ()
+    # Parts are compared with the scores of the whole alone: to resample its intervals takes longer than all the rest.
+    whole = rank_comparisons(data, msgspec.structs.replace(options, intervals="sandwich"))
+    return tuple(
+        part for dimension, codes in several.items() for part in _parts(data, dimension, codes, whole, options)
+    )
 
 
 def kendall(one: Ranking, other: Ranking) -> float | None:
@@ -46,12 +53,16 @@ def kendall(one: Ranking, other: Ranking) -> float | None:
     return found if np.isfinite(found) else None
 
 
-def _parts(data: Comparisons, dimension: Dimension, whole: Ranking | Unrankable, options: RankingOptions) -> list[Part]:
-    values: Factor = getattr(data, dimension)
+def _used(values: Factor) -> list[int]:
+    """Return the codes of the values that occur, the most frequent first."""
     counts = np.bincount(values.codes, minlength=len(values.labels))
-    used = [code for code in np.argsort(-counts, kind="stable").tolist() if counts[code]]
-    if len(used) < 2:
-        return []
+    return [code for code in np.argsort(-counts, kind="stable").tolist() if counts[code]]
+
+
+def _parts(
+    data: Comparisons, dimension: Dimension, used: list[int], whole: Ranking | Unrankable, options: RankingOptions
+) -> list[Part]:
+    values: Factor = getattr(data, dimension)
     found = []
     for code in used[:MOST_PARTS]:
         some = data.take(values.codes == code)

@@ -24,6 +24,7 @@ class Called(msgspec.Struct):
 Pairlog = Callable[..., Called]
 HEADER = "first_id,second_id,winner_id,model"
 SMALL = ["a,b,a,m", "b,c,b,m", "c,a,c,m", "a,c,a,m", "b,a,b,n", "c,b,c,n", "a,c,a,n", "a,b,a,n"]
+ONE_JUDGE = [row.replace(",n", ",m") for row in SMALL]  # no parts, and no panel: quickly resampled
 
 
 def a_file(folder: Path, rows: list[str]) -> Path:

@@ -33,6 +33,11 @@ UNPRICED = "[{provider: openai, model: gpt-6-luna}, {provider: openai, model: of
             "error: it may cost $0.00040 to $0.00057, but --most-cost allows $0.0001; nothing was sent. ",
         ),
         (UNPRICED, "1000", "error: --most-cost needs prices, and none is known for openai of-next-year (batch); "),
+        (
+            UNPRICED.replace("of-next-year", "of-next-year, reasoning: [none, low]"),
+            "1000",
+            "error: --most-cost needs prices, and none is known for openai of-next-year (batch); ",
+        ),
     ],
 )
 def test_more_than_the_most_cost_is_refused_before_anything_is_written_or_sent(

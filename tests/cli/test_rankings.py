@@ -2,12 +2,15 @@
 
 import json
 import re
+import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from tests.cli.conftest import SMALL, Pairlog, a_file
+from pipeline.operations.reading.imported import ranked_in_file
+from pipeline.ranking import RankingOptions
+from tests.cli.conftest import ONE_JUDGE, SMALL, Pairlog, a_file
 
 
 @pytest.mark.parametrize(
@@ -107,6 +110,17 @@ def test_parts_are_ranked_beside_the_whole(pairlog: Pairlog, tmp_path, per, part
     assert all(part in shown for part in parts)
 
 
+def test_parts_that_nobody_asked_for_are_not_made(tmp_path):
+    file, options = a_file(tmp_path, SMALL), RankingOptions(intervals="bootstrap", rounds=100)
+    ranked_in_file(file, options, title="pairs")  # what is loaded at first use counts in neither
+    spent = []
+    for per in (None, "judge"):
+        begin = time.process_time()
+        ranked_in_file(file, options, title="pairs", per=per)
+        spent.append(time.process_time() - begin)
+    assert spent[0] < spent[1] / 2
+
+
 def test_effects_are_shown_with_their_intervals(pairlog: Pairlog, tmp_path):
     called = pairlog("rank", "--from", a_file(tmp_path, SMALL * 9), "--position", "--ties", "davidson")
     assert called.code == 0
@@ -114,7 +128,7 @@ def test_effects_are_shown_with_their_intervals(pairlog: Pairlog, tmp_path):
 
 
 def test_intervals_are_made_as_asked(pairlog: Pairlog, tmp_path: Path) -> None:
-    file = a_file(tmp_path, SMALL)
+    file = a_file(tmp_path, ONE_JUDGE)
     lows = {}
     for how, said in (("sandwich", "sandwich, 95 %"), ("bootstrap", "bootstrap, 95 %, 1,000 rounds")):
         ranked = pairlog("rank", "--from", file, "--intervals", how, "--json")

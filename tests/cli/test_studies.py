@@ -138,7 +138,7 @@ def test_cancel_keeps_what_was_answered_and_ends_the_rest(
     provide: Simulate,
     experiment_file: ExperimentFile,
 ) -> None:
-    simulator = provide(latency_seconds=60, faults=parse_faults("cancel.share=0.4"))
+    simulator = provide(latency_seconds=12, faults=parse_faults("cancel.share=0.4"))
     file = experiment_file()
     assert pairlog("submit", file).code == 0
     assert pairlog("cancel", "essays").code == 1

@@ -17,7 +17,7 @@ import pytest
 
 from pipeline.ranking.tables import DIAGNOSTICS, RANKINGS
 from pipeline.simulator import Simulator
-from tests.cli.conftest import SMALL, Pairlog, a_file
+from tests.cli.conftest import ONE_JUDGE, SMALL, Pairlog, a_file
 from tests.conftest import ExperimentFile
 
 
@@ -63,7 +63,7 @@ def made(page: Path) -> dict[str, str]:
 
 
 def test_the_page_of_a_file_says_which_file_it_was_and_how_it_was_ranked(pairlog: Pairlog, tmp_path):
-    file = a_file(tmp_path, SMALL)
+    file = a_file(tmp_path, ONE_JUDGE)
     asked = ["--ties", "davidson", "--position", "--intervals", "bootstrap", "--seed", "7", "--regularisation", "0.5"]
     assert pairlog("report", "--from", file, "--out", tmp_path / "page.html", *asked).code == 0
     assert made(tmp_path / "page.html") == {

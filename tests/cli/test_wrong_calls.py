@@ -186,18 +186,19 @@ def test_resuming_without_the_key_is_refused_before_any_write(
 
 
 def test_doctor_names_keys_but_never_their_values(
-    pairlog: Pairlog, simulator: Simulator, monkeypatch: pytest.MonkeyPatch
+    pairlog: Pairlog, provide: Simulate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    provide()
     good = pairlog("doctor")
     assert good.code == 0
     assert "refuses a second create" in good.err
     assert "OPENAI_API_KEY is set; reached: " in good.err
     assert "ANTHROPIC_API_KEY is not set" in good.err
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    provide(api_keys=("another",))
     broken = pairlog("doctor")
     assert broken.code == 1
-    assert "doctor: openai: OPENAI_API_KEY is set; " in broken.err
+    assert "doctor: openai: OPENAI_API_KEY is set; GET /models answered 401" in broken.err
     assert "canary" not in good.err + good.out + broken.err + broken.out
 
 

@@ -18,7 +18,7 @@ from pipeline.cli.app import app
 from pipeline.domain import Checks, Tags
 from pipeline.events import Commit
 from pipeline.experiment import read_experiment
-from pipeline.experiment.spec import BatchSpec, ExperimentFile, JudgeSpec, OwnCriterion, PairsSpec
+from pipeline.experiment.spec import BatchSpec, ExperimentFile, JudgeSpec, OwnCriterion, PairsSpec, PriceSpec
 from pipeline.ids import ExperimentName
 from pipeline.operations.reading.answers import answers_of, store_answers
 from pipeline.operations.workers.worker import Worker
@@ -83,6 +83,11 @@ def test_the_tables_of_keys_name_the_fields_of_the_file(heading: str) -> None:
     fields = msgspec.structs.fields(STRUCTS[heading])
     assert [named(row[0]) for row in rows] == [[field.name] for field in fields]
     assert [row[2] == "required" for row in rows] == [field.required for field in fields]
+
+
+def test_a_price_has_the_keys_that_the_reference_says() -> None:
+    (said,) = [named(row[3]) for row in tables(FILE)["judges"][0] if named(row[0]) == ["price"]]
+    assert said == [field.name for field in msgspec.structs.fields(PriceSpec)]
 
 
 def test_each_task_takes_the_keys_that_the_reference_says() -> None:

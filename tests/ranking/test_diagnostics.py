@@ -11,8 +11,9 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.ranking import Ranking, Unrankable, breakdowns, diagnose, rank
+from pipeline.ranking import Ranking, RankingOptions, Unrankable, breakdowns, diagnose, rank
 from pipeline.ranking.agreement import agreements, alpha, alphas, coincidences, kappas, verdicts
+from pipeline.ranking.breakdowns import kendall
 from pipeline.ranking.columns import read
 from pipeline.ranking.cycles import cycles
 from pipeline.ranking.influence import chance_of
@@ -313,6 +314,20 @@ def test_parts_are_ranked_alone_and_compared_with_the_whole():
     assert sharp.tau > coin.tau
     assert isinstance(sharp.result, Ranking)
     assert sharp.result.standings == ranked_rows(table, "sharp").standings
+
+
+@pytest.mark.parametrize("asked", [{"intervals": "bootstrap"}, {"method": "elo"}, {"method": "win-rate"}])
+def test_parts_are_compared_with_the_whole_as_it_was_asked_for(asked):
+    study = a_study(12, judges={"one": 0.0, "other": 0.0}, seed=4)
+    table, options = study.filter(np.random.default_rng(4).random(len(study)) < 0.4), RankingOptions(rounds=50, **asked)
+    whole = rank(table, options)
+    assert isinstance(whole, Ranking)
+    parts = breakdowns(table, options)
+    assert len(parts) == 2
+    for part in parts:
+        assert isinstance(part.result, Ranking)
+        assert part.result.options == options
+        assert part.tau == kendall(part.result, whole)
 
 
 def ranked_rows(table: pa.Table, model: str) -> Ranking:

@@ -31,6 +31,16 @@ def test_it_starts_with_well_under_a_second_of_work_and_stops_for_good() -> None
     assert million_steps(spent) < 8
 
 
+def test_it_stops_at_once_where_nobody_is_connected() -> None:
+    spent = []
+    for _ in range(8):
+        with Simulator(SimulatorSettings()) as simulator:
+            assert httpx.get(f"{simulator.url}/simulator/ledger").status_code == 200
+            begin = time.monotonic()
+        spent.append(time.monotonic() - begin)
+    assert min(spent) < 0.1
+
+
 def test_a_port_that_is_taken_is_refused_in_words() -> None:
     with Simulator(SimulatorSettings()) as simulator, pytest.raises(ConfigError, match=f"port {simulator.port} of"):
         Simulator(SimulatorSettings(port=simulator.port)).__enter__()

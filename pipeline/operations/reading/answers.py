@@ -189,18 +189,26 @@ def ranked(
     if per is None:
         rows = _rows_of(worker, *names)
         whole = _rank_rows(worker, rows, options, length=length, names=names)
-        table = rankings_table(whole, experiment=title, basis=_last_seen(worker, *names))
-        doubtful = doubts(rows, by=options.by) if isinstance(whole, Ranking) else ()
-        return Ranked(title=title, whole=whole, parts=(), table=table, counts=counts, doubts=doubtful)
+        basis = _last_seen(worker, *names)
+        return ranked_whole(rows, whole, by=options.by, title=title, basis=basis, counts=counts)
     found = answers_of(worker, name, options, length=length, beside=beside)
     return ranked_per(found, per, title=title, counts=counts)
 
 
-def ranked_per(found: Answers, per: str | None, *, title: str, counts: Counts) -> Ranked:
+def ranked_whole(
+    rows: pa.Table, whole: Ranking | Unrankable, *, by: str, title: str, basis: Basis, counts: Counts
+) -> Ranked:
+    """Return the ranking of the rows without parts."""
+    table = rankings_table(whole, experiment=title, basis=basis)
+    doubtful = doubts(rows, by=by) if isinstance(whole, Ranking) else ()
+    return Ranked(title=title, whole=whole, parts=(), table=table, counts=counts, doubts=doubtful)
+
+
+def ranked_per(found: Answers, per: str, *, title: str, counts: Counts) -> Ranked:
     """Return the ranking with its parts in one dimension; raises ConfigError if there is only one part."""
     parts = tuple(part for part in found.parts if part.dimension == per)
     together = found.panel if per == "panel" else None
-    if per is not None and not parts and together is None:
+    if not parts and together is None:
         raise ConfigError(f"no ranking per {per}: there is only one {'judge' if per == 'panel' else per} in {title}")
     table = rankings_table(found.ranking, parts, panel=together, experiment=title, basis=found.basis)
     return Ranked(

@@ -39,7 +39,9 @@ def _spent(rows: pa.RecordBatch, terms: tuple[Term, ...]) -> Spent:
     total = Spent(rows=int((~told).sum()), rows_without_tokens=int((~told).sum()))
     for term in terms:
         days_hold = (judged >= np.datetime64(term.since)) & (judged <= np.datetime64(term.until))
-        prompts_hold = (sent >= term.above + (term.above > 0)) & (sent <= (term.up_to or np.iinfo(np.int64).max))
+        prompts_hold = np.maximum(sent, 1) > term.above
+        if term.up_to is not None:
+            prompts_hold &= sent <= term.up_to
         mine = left & days_hold & prompts_hold
         total, left = total + spent_on(used(mine), term), left & ~mine
     return total + spent_on(used(left), None)

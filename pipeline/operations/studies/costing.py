@@ -1,6 +1,6 @@
 """What a plan would probably cost, run by run, at the prices of a day."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from datetime import date
 
 import msgspec
@@ -8,7 +8,7 @@ import msgspec
 from pipeline.domain import Judge
 from pipeline.ids import RunId
 from pipeline.operations.studies.plans import Plan, RunPlan
-from pipeline.prices import Estimate, Load, Span, answer_tokens, dated, estimate, in_all, terms_of, usd_span
+from pipeline.prices import Estimate, Load, Span, answer_tokens, estimate, in_all, terms_of, usd_span
 from pipeline.tasks import task_named
 from pipeline.wording import and_more
 
@@ -42,6 +42,10 @@ class PlanEstimate(msgspec.Struct, frozen=True, kw_only=True):
         found = {_named(run.judge): run.judge for run in self.runs if run.cost is None}
         return list(found.values())
 
+    def of(self, runs: Container[RunId]) -> "PlanEstimate":
+        """Return the same of these runs alone."""
+        return PlanEstimate(runs=tuple(run for run in self.runs if run.run_id in runs))
+
 
 def estimated(planned: Plan, day: date) -> PlanEstimate:
     """Return what the plan would probably cost on that day."""
@@ -63,8 +67,7 @@ def told_estimate(found: PlanEstimate) -> str:
     if all(run.cost is None for run in found.runs):
         return unknown
     total = found.total
-    prices = dated(total.dates, from_file=None in total.as_of)
-    known = f"{usd_span(total.low, total.high)} at prices {prices}, an estimate, not a bill"
+    known = f"{usd_span(total.low, total.high)} at prices {total.prices}, an estimate, not a bill"
     return f"{known}; {unknown}" if unknown else known
 
 

@@ -45,10 +45,7 @@ class Matrix:
 
 @pytest.fixture
 def matrix(simulate: Simulate, tmp_path: Path, record_property: Record) -> Matrix:
-    """The matrix on a disk in memory where there is one."""
-    memory = Path("/dev/shm")
-    folder = tmp_path if not memory.is_dir() else memory / f"pairlog-{os.getpid()}-{tmp_path.name}"
-    return Matrix(simulate(), folder, record_property)
+    return Matrix(simulate(), tmp_path, record_property)
 
 
 @pytest.fixture(params=["s3", "gcs"])
