@@ -55,7 +55,7 @@ def kendall(one: Ranking, other: Ranking) -> float | None:
 
 def _used(values: Factor) -> list[int]:
     """Return the codes of the values that occur, the most frequent first."""
-    counts = np.bincount(values.codes, minlength=len(values.labels))
+    counts = np.bincount(values.codes, minlength=values.count)
     return [code for code in np.argsort(-counts, kind="stable").tolist() if counts[code]]
 
 

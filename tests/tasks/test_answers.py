@@ -1,12 +1,10 @@
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.domain import Tags
 from pipeline.tasks.answers import Reason, Unparsed, read_json, tag_reader
-from tests.effort import million_steps
+from tests.effort import effort
 
 TAGS = Tags()
 FIRST = "<BETTER_SAMPLE>SAMPLE_1</BETTER_SAMPLE>"
@@ -195,8 +193,8 @@ def test_only_unanimous_tags_are_an_answer(given_tags: list[str], between: str):
 )
 def test_a_megabyte_of_spite_is_read_in_a_moment(piece: str):
     spite = piece * (1_000_000 // len(piece))
-    begin = time.process_time()
-    for content in (spite, f"<BETTER_SAMPLE>{spite}</BETTER_SAMPLE>", f"```json{spite}```", f'{{"x":{spite}'):
-        read_tag(content, TAGS, ties=True)
-        read_json(content, ties=True)
-    assert million_steps(time.process_time() - begin) < 15
+    with effort() as spent:
+        for content in (spite, f"<BETTER_SAMPLE>{spite}</BETTER_SAMPLE>", f"```json{spite}```", f'{{"x":{spite}'):
+            read_tag(content, TAGS, ties=True)
+            read_json(content, ties=True)
+    assert spent.million_steps < 15
