@@ -7,7 +7,6 @@ import scipy.special
 from scipy import sparse
 
 from pipeline.ranking.columns import Floats
-from pipeline.ranking.laplacian import inverse
 from pipeline.ranking.leverage import Rows, left_out, pulls_at
 from pipeline.ranking.newton import Curve, Fit, Model
 
@@ -109,7 +108,7 @@ def student(tail: float, freedom: int) -> float:
 
 def _bread(view: Curve) -> Floats:
     """Return the inverse curvature of scores and effects together."""
-    plain = inverse(view.graph.dense())
+    plain = view.graph.inverse()
     if not view.mixed.shape[1]:
         return plain
     bent = plain @ view.mixed
@@ -119,15 +118,19 @@ def _bread(view: Curve) -> Floats:
 
 
 def _diagonal_of_product(bread: Floats, pulls: sparse.csr_array) -> Floats:
-    """Return the diagonal of bread × pullsᵀ × pulls × bread, a block of columns at a time."""
+    """Return the diagonal of bread × pullsᵀ × pulls × bread, a block of columns at a time.
+
+    The product of the pulls is symmetric: what stands above a block's own square is made once and counted twice.
+    """
     size = len(bread)
     found = np.zeros(size)
     turned = pulls.T.tocsr()
     by_column = pulls.tocsc()
     for begin in range(0, size, _BLOCK):
-        block = slice(begin, min(begin + _BLOCK, size))
-        meat = (turned @ by_column[:, block]).toarray()
-        found += np.einsum("ij,ij->i", bread @ meat, bread[:, block])
+        end = min(begin + _BLOCK, size)
+        meat = (turned[:end] @ by_column[:, begin:end]).toarray()
+        meat[:begin] *= 2
+        found += np.einsum("ij,ij->i", bread[:, :end] @ meat, bread[:, begin:end])
     return found
 
 

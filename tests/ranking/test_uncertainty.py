@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy import sparse
 
 from pipeline.ranking import Ranking, RankingOptions, rank, uncertainty
 from pipeline.ranking.bootstrap import bias_corrected, bootstrap
 from pipeline.ranking.cells import Strata, sum_up
-from pipeline.ranking.laplacian import inverse
+from pipeline.ranking.laplacian import Laplacian, inverse
 from pipeline.ranking.leverage import Rows, left_out, pulls_at
 from pipeline.ranking.newton import Fit, Model, curve, fit
 from pipeline.ranking.uncertainty import Covariance, sandwich
@@ -105,10 +106,30 @@ def test_above_the_limit_only_the_diagonal_is_used_and_said():
     assert np.median(np.sqrt(covariance.scores)) == pytest.approx(np.sqrt(4 / 24), rel=0.2)
 
 
-def test_an_inverse_by_halves_is_an_inverse():
-    draw = np.random.default_rng(1).standard_normal((1_300, 1_300))
-    matrix = draw @ draw.T + 1_300 * np.eye(1_300)
-    assert np.abs(inverse(matrix) @ matrix - np.eye(1_300)).max() < 1e-10
+@pytest.mark.parametrize("size", [1, 2, 512, 513, 1_300])
+def test_an_inverse_in_place_is_an_inverse(size: int) -> None:
+    draw = np.random.default_rng(1).standard_normal((size, size))
+    matrix = draw @ draw.T + size * np.eye(size)
+    assert np.abs(inverse(matrix.copy()) @ matrix - np.eye(size)).max() < 1e-10
+
+
+def test_a_graph_whose_weights_are_not_positive_has_its_inverse_too() -> None:
+    one, other = np.array([0, 1, 2], dtype=np.int32), np.array([1, 2, 0], dtype=np.int32)
+    cells = sum_up(one, other, np.array([2, 2, 2], dtype=np.int8), contestants=3)
+    graph = Laplacian(cells=cells, weights=np.array([1.0, 2.0, -0.9]), ridge=0.0)
+    with pytest.raises(np.linalg.LinAlgError):
+        inverse(graph.dense())
+    assert graph.inverse() @ graph.dense() == pytest.approx(np.eye(3))
+
+
+@pytest.mark.parametrize("contestants", [3, 1_024, 2_500])
+def test_a_symmetric_product_by_halves_has_the_diagonal_of_the_whole(contestants: int) -> None:
+    draw = np.random.default_rng(2)
+    pulls = sparse.csr_array(sparse.random_array((4_000, contestants), density=2 / contestants, rng=draw))
+    bread = draw.standard_normal((contestants, contestants))
+    bread += bread.T
+    whole = np.diag(bread @ (pulls.T @ pulls).toarray() @ bread)
+    assert uncertainty._diagonal_of_product(bread, pulls) == pytest.approx(whole, rel=1e-9)
 
 
 def test_repeating_every_comparison_inside_its_cluster_proves_nothing():
