@@ -39,7 +39,7 @@ ceph: $(READY)
 	  tests/storage/test_stores.py tests/storage/test_object_stores.py tests/storage/test_object_stores_log.py \
 	  tests/storage/test_object_stores_faults.py tests/storage/test_appending.py
 
-# Each stage beside its peers in the same run; prints ratios, and fails where a bar is missed: ten minutes to half an hour.
+# Each stage beside its peers in the same run; prints ratios, and fails where a bar is missed: nine minutes to half an hour.
 bench: $(READY)
 	$(BIN)/python infra/bench/run.py
 
