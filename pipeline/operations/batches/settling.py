@@ -26,7 +26,7 @@ from pipeline.state import BatchState, RunState
 from pipeline.storage import checkpoints, keys
 
 _IDS_THAT_PROVE = 20
-_MACHINES_THAT_TELL = 3  # to void takes another look after these, by whatever clock
+_MACHINES_THAT_TELL = 30  # those after them have only the wall to go by, or what they watch themselves
 _LAST_LOOK = timedelta(days=30)  # so long providers keep answers: what was made before is of no use to anybody
 
 

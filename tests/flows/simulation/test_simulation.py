@@ -184,6 +184,11 @@ def test_a_history_that_once_went_wrong_goes_right(study: Plan, seed: int) -> No
     check(seed, study, "probable")
 
 
+@pytest.mark.parametrize("seed", [40187])
+def test_a_history_of_a_study_that_grows_that_once_went_wrong_goes_right(study: Plan, grown: Plan, seed: int) -> None:
+    check(seed, study, "probable", grown=grown)
+
+
 def test_equal_seeds_give_equal_histories(study: Plan) -> None:
     assert check(7, study, "exact").fingerprint() == check(7, study, "exact").fingerprint()
     assert check(7, study, "exact").fingerprint() != check(8, study, "exact").fingerprint()
